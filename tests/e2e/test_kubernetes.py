@@ -4,9 +4,12 @@ Kubernetes' API schemas accept them; what they name belongs together; and the co
 order of a cluster: server, probe, a client with the token of its Secret.
 """
 import base64
+import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -108,10 +111,16 @@ def test_a_server_as_delivered_admits_no_client(tmp_path):
     (tmp_path / "list").write_text(text, encoding="utf-8")
     pod = Pod(tmp_path, tmp_path / "list")
     try:
-        result = pod.client("x")
+        result = pod.client("x", pod.pin)
         assert result.status != 0 and "token" in result.err
     finally:
         pod.stop()
+
+
+def test_the_pods_wait_for_a_key_that_a_site_has_made():
+    secrets = [v["secret"] for v in load("server/daemonset.yaml")["spec"]["template"]["spec"]["volumes"] if "secret" in v]
+    assert [s["secretName"] for s in secrets] == ["cricket-tokens", "cricket-tls"] and not any(s.get("optional") for s in secrets)
+    assert objects("server")["Secret"]["metadata"]["name"] == "cricket-tokens"
 
 
 class Pod:
@@ -120,7 +129,9 @@ class Pod:
     def __init__(self, folder, tokens):
         self.container = load("server/daemonset.yaml")["spec"]["template"]["spec"]["containers"][0]
         self.port = free_port()
-        self.places = {"/opt/cricket/bin/": f"{SERVER.parent}/", "0.0.0.0:9909": f"127.0.0.1:{self.port}", "/tmp/cricket.sock": f"{folder}/s",
+        self.pin = re.search(r"CRICKET_TLS_PIN=(\S+)", run([SERVER, "--new-cert", folder / "tls"], clean_env()).out)[1]
+        self.places = {"/etc/cricket/tls/tls.crt": f"{folder}/tls/cert.pem", "/etc/cricket/tls/tls.key": f"{folder}/tls/key.pem",
+                       "/opt/cricket/bin/": f"{SERVER.parent}/", "0.0.0.0:9909": f"127.0.0.1:{self.port}", "/tmp/cricket.sock": f"{folder}/s",
                        "/etc/cricket/tokens/list": str(tokens), "/cricket/bin/": f"{SERVER.parent}/", "/cricket/apps/": f"{APPS}/",
                        ADDRESS: f"127.0.0.1:{self.port}"}
         env = clean_env(**{e["name"]: e["value"] for e in self.container["env"]})
@@ -137,10 +148,10 @@ class Pod:
     def probe(self, name):
         return run(self.words(self.container[name]["exec"]["command"]), clean_env()).status
 
-    def client(self, token):
+    def client(self, token, pin):
         container = load("client/job.yaml")["spec"]["template"]["spec"]["containers"][0]
-        assert [e["name"] for e in container["env"]] == ["CRICKET_TOKEN"] and ADDRESS in container["command"]
-        return run(self.words(container["command"]), clean_env(CRICKET_TOKEN=token))
+        assert [e["name"] for e in container["env"]] == ["CRICKET_TOKEN", "CRICKET_TLS_PIN"] and ADDRESS in container["command"]
+        return run(self.words(container["command"]), clean_env(CRICKET_TOKEN=token, CRICKET_TLS_PIN=pin))
 
     def stop(self):
         self.process.kill()
@@ -154,11 +165,36 @@ def test_the_commands_of_the_pods_run_a_program(tmp_path):
     pod = Pod(tmp_path, tmp_path / "list")
     try:
         assert pod.probe("readinessProbe") == 0 and pod.probe("livenessProbe") == 0
-        result = pod.client(token)
+        result = pod.client(token, pod.pin)
         assert result.status == 0 and "50000 elements, 0 wrong" in result.out, result.err
+        assert pod.client(token, f"sha256:{'0' * 64}").status != 0
     finally:
         pod.stop()
     assert pod.probe("livenessProbe") != 0
+
+
+@pytest.fixture(name="volumes")
+def fixture_volumes():
+    """A folder that every user reaches, which tmp_path is not."""
+    with tempfile.TemporaryDirectory(prefix="cricket-volumes-") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_the_user_of_a_pod_can_copy_the_client(volumes):
+    """A volume is root's, and everyone may write into it."""
+    source, volume = volumes / "opt", volumes / "volume"
+    (source / "bin").mkdir(parents=True)
+    (source / "bin" / "cricket").touch(0o755)
+    (source / "bin" / "link").symlink_to("cricket")
+    volume.mkdir()
+    volume.chmod(0o777)
+    spec = load("client/job.yaml")["spec"]["template"]["spec"]
+    words = [w.replace("/opt/cricket", str(source)).replace("/cricket/", f"{volume}/") for w in spec["initContainers"][0]["command"]]
+    result = run(["setpriv", f"--reuid={spec['securityContext']['runAsUser']}", "--clear-groups", *words], clean_env())
+    assert result.status == 0, result.err
+    assert os.access(volume / "bin" / "cricket", os.X_OK) and (volume / "bin" / "link").is_symlink()
 
 
 def test_a_server_has_more_time_to_end_than_it_waits_for_programs():
