@@ -13,11 +13,11 @@
 # where such a namespace is not permitted, PROGRAM cannot start others. Ends with status 77 where compiler or packages
 # cannot be had, and says why.
 set -euo pipefail
+source "$(dirname "$0")/debian.sh"
 home=$(cd "$(dirname "$0")/.." && pwd)/build/arm64
 root=$home/root
 qemu=$home/qemu/qemu-aarch64
 triplet=aarch64-linux-gnu
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
 suite=bookworm
 # Older ones need memory for each page of address space that is reserved.
 qemu_suite=trixie
@@ -45,27 +45,6 @@ run() {
 	exec unshare --user --map-root-user --mount sh -c '
 		mount -t binfmt_misc none "$1" && printf %s "$2" >"$1/register" && shift 2 && exec "$@"' \
 		sh "$place" ":cricket:M::$magic:$mask:$qemu:PF" "$@"
-}
-
-# apt-get SUITE ARCHITECTURE COMMAND...: with lists, state and downloads of its own.
-apt() {
-	local suite=$1 architecture=$2 tmp=$home/tmp
-	shift 2
-	mkdir -p "$tmp"/state/lists/partial "$tmp"/cache/archives/partial
-	touch "$tmp/status"
-	printf 'deb [signed-by=%s] %s %s main\n' $keys "$(mirror)" "$suite" >"$tmp/sources.list"
-	(cd "$tmp/cache" && apt-get -q -o Dir::Etc::SourceList="$tmp/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-		-o Dir::State="$tmp/state" -o Dir::State::status="$tmp/status" -o Dir::Cache="$tmp/cache" \
-		-o APT::Architecture="$architecture" -o APT::Architectures="$architecture" \
-		-o APT::Sandbox::User=root -o Acquire::Retries=1 -o Acquire::http::Timeout=20 "$@")
-}
-
-# The mirror that this machine installs Debian's packages from, without its security archive.
-mirror() {
-	local found
-	found=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 2>/dev/null |
-		grep -v security | head -1) || true
-	echo "${found:-http://deb.debian.org/debian}"
 }
 
 # can_bring: whether packages can be had; else the end.
@@ -106,7 +85,7 @@ bring_root() {
 	[ ! -f "$root/var/lib/dpkg/status" ] || return 0
 	can_bring
 	say "downloading Debian's arm64 packages: ${packages[*]}"
-	{ apt $suite arm64 update && apt $suite arm64 -y --no-install-recommends --download-only install "${packages[@]}"; } \
+	{ apt "$home/tmp" $suite arm64 update && apt "$home/tmp" $suite arm64 -y --no-install-recommends --download-only install "${packages[@]}"; } \
 		>"$home/log" 2>&1 || gone
 	rm -rf "$new" "$root"
 	mkdir -p "$new"/usr/{bin,sbin,lib}
@@ -139,7 +118,7 @@ bring_qemu() {
 	fi
 	can_bring
 	say "downloading qemu-user of Debian's $qemu_suite"
-	{ apt $qemu_suite "$(dpkg --print-architecture)" update && apt $qemu_suite "$(dpkg --print-architecture)" download qemu-user; } \
+	{ apt "$home/tmp" $qemu_suite "$(dpkg --print-architecture)" update && apt "$home/tmp" $qemu_suite "$(dpkg --print-architecture)" download qemu-user; } \
 		>"$home/log" 2>&1 || gone
 	dpkg-deb --fsys-tarfile "$home"/tmp/cache/qemu-user_*.deb | tar -xf - -C "$home/tmp" ./usr/bin/qemu-aarch64
 	mv "$home/tmp/usr/bin/qemu-aarch64" "$qemu"

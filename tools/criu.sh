@@ -7,9 +7,9 @@
 # Ends with status 3 where it cannot be had: no network, no apt-get, another architecture. CRIU 3.17, of Debian 12, cannot dump under current kernels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source tools/debian.sh
 
 suite=trixie
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
 home=$PWD/build/criu
 tmp=$home.tmp
 
@@ -24,30 +24,13 @@ new_enough() {
 	[ -n "$version" ] && [ "$(printf '%s\n' 4.1 "$version" | sort -V | head -1)" = 4.1 ]
 }
 
-# apt-get with lists, state and downloads of its own: the machine's are for its own release.
-apt() {
-	apt-get -q -o Dir::Etc::SourceList="$tmp/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-		-o Dir::State="$tmp/state" -o Dir::State::status="$tmp/status" -o Dir::Cache="$tmp/cache" \
-		-o APT::Sandbox::User=root -o Acquire::Retries=1 -o Acquire::http::Timeout=20 "$@"
-}
-
-# The mirror that this machine installs Debian's packages from, without its security archive.
-mirror() {
-	local found
-	found=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 2>/dev/null |
-		grep -v security | head -1) || true
-	echo "${found:-http://deb.debian.org/debian}"
-}
-
 # Fills $tmp, which then becomes $home.
 bring() {
 	local deb
 	[ -r $keys ] || missing "no $keys (apt-get install debian-archive-keyring)"
-	mkdir -p "$tmp"/state/lists/partial "$tmp"/cache/archives/partial "$tmp"/root
-	touch "$tmp/status"
-	printf 'deb [signed-by=%s] %s %s main\n' $keys "$(mirror)" $suite >"$tmp/sources.list"
+	mkdir -p "$tmp"/root
 	say "downloading criu and its libraries of Debian's $suite"
-	{ apt update && apt -y --no-install-recommends --download-only install criu; } >"$tmp/apt.log" 2>&1 ||
+	{ apt "$tmp" $suite amd64 update && apt "$tmp" $suite amd64 -y --no-install-recommends --download-only install criu; } >"$tmp/apt.log" 2>&1 ||
 		{ tail -5 "$tmp/apt.log" >&2; rm -rf "$tmp"; missing "no package: is there a network?"; }
 	for deb in "$tmp"/cache/archives/*.deb; do dpkg-deb -x "$deb" "$tmp/root"; done
 	cat >"$tmp/criu" <<-'END'

@@ -12,7 +12,7 @@
 #   tools/deps.sh --monitors what more tests find: promtool, Chromium, sshd
 #   tools/deps.sh --slurm    what the Slurm plugin and its test need too: Slurm's header and daemons, munge
 #   tools/deps.sh --containers what the test of containers needs too: podman, runc and newuidmap
-#   tools/deps.sh --kubernetes what the device plugin and its test need too: gRPC for Python
+#   tools/deps.sh --kubernetes what the device plugin and its tests need too: gRPC for Python, runc, iptables
 #   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
@@ -150,7 +150,7 @@ for arg in "$@"; do
 	--monitors) extra+=(prometheus chromium openssh-server) ;;
 	--slurm) extra+=(libslurm-dev slurmctld slurmd slurm-client munge) ;;
 	--containers) extra+=(debootstrap podman runc uidmap) ;;
-	--kubernetes) extra+=(python3-grpcio) ;;
+	--kubernetes) extra+=(python3-grpcio runc iptables) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--demo) choice=demo ;;

@@ -3,23 +3,21 @@
 # plugin, and jobs that request cricket/gpu. It must be root. The cluster has its own processes, mounts and network; afterwards
 # nothing is left of it but what KEEP=1 keeps, a folder in /var/tmp.
 #
-#   KUBERNETES=FOLDER   kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl, built from Debian 12's source
-#                       package (docs/kubernetes.md)
+# The cluster's programs are what tools/kubernetes.sh has built and unpacked into build/kubernetes, or in the folder $KUBERNETES.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 say() { printf 'kubernetes.sh: %s\n' "$*"; }
 [ "$(id -u)" -eq 0 ] || skip "only root can start a kubelet"
 programs=${KUBERNETES:-$top/build/kubernetes}
-for program in kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl; do
-	[ -x "$programs/$program" ] || skip "no $programs/$program: set KUBERNETES (docs/kubernetes.md)"
+for program in kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do
+	[ -x "$programs/$program" ] || skip "no $programs/$program: tools/kubernetes.sh builds it, in 10 minutes or more"
 done
-for program in etcd containerd ctr runc conntrack; do
+for program in runc iptables; do
 	command -v $program >/dev/null || skip "no $program (tools/deps.sh --kubernetes)"
 done
-[ -x /usr/lib/cni/bridge ] || skip "no /usr/lib/cni/bridge (tools/deps.sh --kubernetes)"
 /usr/bin/python3 -c 'import grpc' 2>/dev/null || skip "no python3-grpcio (tools/deps.sh --kubernetes)"
-PATH=$programs:$PATH
+PATH=$programs:$programs/root/usr/bin:$PATH
 
 # --- outside: what kubelet changes on the whole machine is put back
 
@@ -135,7 +133,7 @@ state = "$home/run"
   sandbox_image = "docker.io/library/pause:1"
   restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
-  bin_dir = "/usr/lib/cni"
+  bin_dir = "$programs/root/usr/lib/cni"
   conf_dir = "$home/cni"
 END
 	cat >"$home/cni/bridge.conflist" <<END
@@ -184,6 +182,9 @@ start_cluster() {
 	image docker.io/library/pause:1 "$home/pause" /pause
 	start kubelet kubelet --config "$home/kubelet.yaml" --kubeconfig "$KUBECONFIG" --container-runtime remote \
 		--container-runtime-endpoint "unix://$home/containerd.sock" --hostname-override node1 --node-ip 10.215.0.1 --cert-dir "$home/certificates"
+	start proxy kube-proxy --kubeconfig "$KUBECONFIG" --hostname-override node1 --proxy-mode iptables --cluster-cidr 10.213.0.0/24 \
+		--conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0 \
+		--healthz-bind-address 127.0.0.1:10256 --metrics-bind-address 127.0.0.1:10249
 	await 120 'a node that is ready' node_is Ready
 }
 node_is() { kubectl get node node1 --no-headers | grep -q " $1 "; }
@@ -192,15 +193,18 @@ configure
 start_cluster
 say "Kubernetes $(kubelet --version | cut -d' ' -f2), $(containerd --version | cut -d' ' -f3): the node is ready after $SECONDS s"
 
-# --- servers: the manifests, with two places and a token
+# --- servers: the manifests, with two places, a token, and a key for TLS
 
 DESTDIR=$home/server "$top/tools/install.sh" server /opt/cricket >/dev/null
 libraries "$home/server" "$top/cpu/cricket-rpc-server" "$top/cpu/libcuda-emu.so" "$top/cpu/cricket"
-image docker.io/library/cricket-server:0.2.0 "$home/server" /opt/cricket/bin/cricket-rpc-server
+for release in 0.2.0 0.2.1; do
+	image docker.io/library/cricket-server:$release "$home/server" /opt/cricket/bin/cricket-rpc-server
+done
 mkdir "$home/site"
 "$top/cpu/cricket-rpc-server" --new-token team >"$home/new"
 token=$(sed -n 's/^token: *//p' "$home/new")
 sed -n 's/^line: *//p' "$home/new" >"$home/site/tokens"
+pin=$("$top/cpu/cricket-rpc-server" --new-cert "$home/site" | sed -n 's/^clients: CRICKET_TLS_PIN=//p')
 cp -r "$top/docker/kubernetes" "$home/manifests"
 cat >"$home/site/kustomization.yaml" <<'END'
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -212,25 +216,68 @@ patches:
     patch: |-
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --max-sessions}
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: "2"}
+      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --drain}
+      - {op: add, path: /spec/template/spec/containers/0/args/-, value: 20s}
 secretGenerator:
   - name: cricket-tokens
     behavior: replace
     files: [list=tokens]
     options: {disableNameSuffixHash: true}
+  - name: cricket-tls
+    type: kubernetes.io/tls
+    files: [tls.crt=cert.pem, tls.key=key.pem]
+    options: {disableNameSuffixHash: true}
 END
-# The kubectl of 1.20 has an older kustomize.
-PATH=${PATH//"$programs:"/} kubectl kustomize "$home/site" >"$home/all.yaml"
-kubectl apply -f "$home/all.yaml" >"$home/apply.log" 2>&1 || fail "apply: $(cat "$home/apply.log")"
+# apply FOLDER: a kustomization. The kubectl of 1.20 has an older kustomize.
+apply() {
+	PATH=${PATH//"$programs:"/} kubectl kustomize "$1" >"$home/all.yaml"
+	kubectl apply -f "$home/all.yaml" >"$home/apply.log" 2>&1 || fail "apply: $(cat "$home/apply.log")"
+}
+apply "$home/site"
 server_ready() { [ "$(kubectl -n cricket get daemonset cricket-server -o 'jsonpath={.status.numberReady}')" = 1 ]; }
 await 120 'the server of the DaemonSet' server_ready
-address=$(kubectl -n cricket get pods -o 'jsonpath={.items[0].status.podIP}'):9909
-say "a server as a DaemonSet, with its tokens from a Secret: $address"
+service=$(kubectl -n cricket get service cricket-server -o 'jsonpath={.spec.clusterIP}')
+address=tcp://$service:9909
+CRICKET_TOKEN=$token CRICKET_TLS_PIN=$pin await 60 "the server at its Service's address" "$top/cpu/cricket" check -s "$address"
+refused() { ! CRICKET_TOKEN=$1 "$top/cpu/cricket" check -s "$address" >"$home/refused.log" 2>&1; }
+CRICKET_TLS=off refused "$token" || fail 'a client without TLS is admitted'
+CRICKET_TLS_PIN=sha256:$(printf '0%.0s' {1..64}) refused "$token" || fail 'a client trusts another key'
+CRICKET_TLS_PIN=$pin refused other || fail 'another token is admitted'
+[ "$(kubectl -n cricket get networkpolicy -o name)" = networkpolicy.networking.k8s.io/cricket-server ] || fail 'no NetworkPolicy'
+say "a server as a DaemonSet, with tokens and TLS key from Secrets, behind its Service: $address; the NetworkPolicy is accepted"
+
+# --- a program in the way of docker/kubernetes/client
+
+DESTDIR=$home/client "$top/tools/install.sh" client /opt/cricket >/dev/null
+mkdir "$home/client/opt/cricket/apps"
+cp "$top/tests/test_apps/bin/vector_add" "$home/client/opt/cricket/apps/"
+libraries "$home/client" /bin/cp "$home/client/opt/cricket/apps/vector_add" "$top/cpu/cricket-client.so" "$top/cpu/cricket"
+cp /bin/cp "$home/client/bin/"
+image docker.io/library/cricket-client:0.2.0 "$home/client" /opt/cricket/bin/cricket
+kubectl create secret generic cricket-client --from-literal=token="$token" --from-literal=pin="$pin" >/dev/null
+kubectl label namespace default cricket/clients=true >/dev/null
+mkdir "$home/example"
+# This cluster has no DNS.
+cat >"$home/example/kustomization.yaml" <<END
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../manifests/client]
+patches:
+  - target: {kind: Job, name: cricket-example}
+    patch: |-
+      - {op: add, path: /spec/template/spec/hostAliases, value: [{ip: "$service", hostnames: [cricket-server.cricket]}]}
+END
+apply "$home/example"
+succeeded() { [ "$(kubectl get job "$1" -o 'jsonpath={.status.succeeded}')" = 1 ]; }
+await 120 'the example' succeeded cricket-example
+grep -hq '50000 elements, 0 wrong' /var/log/pods/default_cricket-example-*/program/0.log || fail 'the example has printed something else'
+say "the example's Job has run its program, with token and pin from a Secret, after $SECONDS s"
+kubectl delete job cricket-example >/dev/null
 
 # --- the device plugin
 
-# The manifests' servers have no TLS.
-export CRICKET_TLS=off
-XDG_CONFIG_HOME=$home/config CRICKET_TOKEN=$token start plugin /usr/bin/python3 "$top/kubernetes/cricket-device-plugin" --server "tcp://$address" \
+export CRICKET_TLS_PIN=$pin
+XDG_CONFIG_HOME=$home/config CRICKET_TOKEN=$token start plugin /usr/bin/python3 "$top/kubernetes/cricket-device-plugin" --server "$address" \
 	--interval 0.5 --command "$top/cpu/cricket"
 allocatable() { [ "$(kubectl get node node1 -o 'jsonpath={.status.allocatable.cricket/gpu}')" = "$1" ]; }
 await 60 'two places of the node' allocatable 2
@@ -247,13 +294,12 @@ job() {
  "automountServiceAccountToken": false, "containers": [{"name": "c", "image": "program:1", "imagePullPolicy": "Never", "command": [%s],
  "resources": {"limits": {"cricket/gpu": 1}}}]}}}}' "$name" "$(printf '"%s", ' "$@" | sed 's/, $//')" | kubectl apply -f - >/dev/null
 }
-succeeded() { [ "$(kubectl get job "$1" -o 'jsonpath={.status.succeeded}')" = 1 ]; }
 phase() { [ "$(kubectl get pods -l "job-name=$1" -o 'jsonpath={.items[0].status.phase}')" = "$2" ]; }
 sessions() {
-	[ "$(CRICKET_TOKEN=$token "$top/cpu/cricket" servers --json -s "tcp://$address" | /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["sessions"])')" = "$1" ]
+	[ "$(CRICKET_TOKEN=$token "$top/cpu/cricket" servers --json -s "$address" | /usr/bin/python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["sessions"])')" = "$1" ]
 }
 job add /vector_add
-await 60 'a job with a place' phase add Succeeded
+await 120 'a job with a place' phase add Succeeded
 grep -hq '50000 elements, 0 wrong' /var/log/pods/default_add-*/c/0.log || fail "the job has printed: $(cat /var/log/pods/default_add-*/c/0.log)"
 say "a job that requests cricket/gpu: 1 has run a CUDA program unchanged, after $SECONDS s"
 kubectl delete job add >/dev/null
@@ -275,8 +321,14 @@ kubectl delete pod -l job-name=one --grace-period=0 --force >/dev/null 2>&1 || t
 await 240 'job three' succeeded three
 await 60 'one session' sessions 1
 
-say 'a server that stops has no places, and the running session stays for the time of --drain'
-kubectl -n cricket delete pod -l app.kubernetes.io/name=cricket-server --wait=false >/dev/null
+say 'an upgrade: the running session has the time of --drain, and its Job goes on with the new server'
+kubectl -n cricket set image daemonset/cricket-server server=cricket-server:0.2.1 >/dev/null
 await 60 'no free place' allocatable 0
 phase two Running || fail 'job two has ended at once'
+new_server() { server_ready && [ "$(kubectl -n cricket get pods -o 'jsonpath={.items[*].spec.containers[0].image}')" = cricket-server:0.2.1 ]; }
+await 120 'the new server' new_server
+await 60 'the reason why job two has ended' grep -q 'is lost (the server stops (drain))' /var/log/pods/default_two-*/c/0.log
+await 60 'two places of the new server' allocatable 2
+runs_again() { kubectl get pods -l job-name=two --no-headers | grep -q " Running "; }
+await 120 'a second pod of job two' runs_again
 say ok
