@@ -105,9 +105,12 @@ say "an emulated GPU of its own: a container in the foreground, also of another 
 mkdir "$home/emulated"
 own() { XDG_RUNTIME_DIR=$home/emulated PATH=$home/bin:$PATH "$cricket" podman -s emu run "$@"; }
 gone() { [ -z "$(ls "$home/emulated")" ]; }
+began=$(date +%s%N)
 for options in "" "--user 1234"; do
 	# shellcheck disable=SC2086
 	own --rm "${alone[@]}" $options --rootfs "$root" /vector_add >/dev/null || die "cricket podman -s emu $options"
+	say "cricket podman -s emu run ${options:+$options }ran a program in $((($(date +%s%N) - began) / 1000000)) ms"
+	began=$(date +%s%N)
 done
 await 'the end of the emulated GPUs' gone
 own -d --name emulated "${alone[@]}" --rootfs "$root" /endless sync >"$home/own.log" 2>&1 || die "cricket podman -s emu run -d: $(cat "$home/own.log")"
