@@ -164,25 +164,39 @@ static int file_memory(struct saving *s, struct cks_why *why)
 		if (ret == 0)
 			ret = cks_manifest_write(s->store.dir, s->manifest, why);
 	}
-	if (ret < 0)
-		return ret;
+	return ret < 0 ? ret : cks_checkpoint_drop(job, &s->manifest->file, why);
+}
+
+int cks_checkpoint_drop(const struct cks_checkpoint_job *job, const struct cks_memory_file *file,
+			struct cks_why *why)
+{
+	int ret;
+
 	job->filed();
-	ret = cks_worker_memory_wait(job->pid, s->manifest->file.state, true);
+	ret = cks_worker_memory_wait(job->pid, file->state, true);
 	if (ret == CK_POOL_COMPLETE && job->pool >= 0)
 		ret = -ETIMEDOUT; /* CRIU would write what later comes from the pool too */
 	return ret < 0 ? cks_why_set(why, -ret, "worker %d: dropping memory: %m", (int)job->pid)
 		       : 0;
 }
 
+int cks_checkpoint_give_back(const struct cks_checkpoint_job *job,
+			     const struct cks_memory_file *file)
+{
+	const struct cks_memory_source source = {.pid = job->pid, .pool = job->pool};
+	struct cks_why why;
+
+	return file->count > 0 ? cks_memory_file_give_back(file, &source, &why) : 0;
+}
+
 /* The worker has not gone on: give it back what it has dropped. */
 static int undo(const struct saving *s)
 {
-	const struct cks_memory_source source = {.pid = s->job->pid, .pool = s->job->pool};
 	const struct cks_memory_file *file = &s->manifest->file;
 	struct cks_why why;
 
 	if (s->job->pool >= 0)
-		return cks_memory_file_give_back(file, &source, &why);
+		return cks_checkpoint_give_back(s->job, file);
 	return cks_memory_file_fill(file, s->job->pid, s->store.dir, &why);
 }
 
@@ -352,8 +366,8 @@ int cks_checkpoint_recover(const struct cks_checkpoint_job *job, const char *fol
 		return 0;
 	}
 	signal_worker(job, SIGCONT); /* CRIU has stopped it, perhaps before it drops memory */
-	/* one that is kept gets its memory back from the supervisor */
-	ret = job->keep ? 0 : fill_dropped(job, folder, filed, manifest, why);
+	/* what has left with its pool comes back from the supervisor */
+	ret = job->keep || job->pooled ? 0 : fill_dropped(job, folder, filed, manifest, why);
 	*gone = ret < 0;
 	if (*gone)
 		signal_worker(job, SIGKILL);

@@ -26,6 +26,7 @@ struct cks_checkpoint_job {
 	uint64_t table;	       /* of the worker's own memory (worker_memory.h); 0: there is none */
 	/* the file of that memory, which the worker leaves; -1: there is none */
 	int pool;
+	bool pooled; /* for cks_checkpoint_recover(): there was such a file */
 	/* Called when files are written into @folder: cks_checkpoint_recover() needs it. */
 	void (*began)(const char *folder);
 	/* called when memory of its own is in its file: the worker is to drop those pages. If it
@@ -43,6 +44,13 @@ int cks_checkpoint_supervised(const struct cks_checkpoint_job *job, struct cks_w
  * caller frees it. */
 int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			    struct cks_why *why);
+
+/* Memory of the worker, @file, is to be seen by CRIU no more: have it dropped; and from its pool
+ * back, unless it was not. 0 or -errno. */
+int cks_checkpoint_drop(const struct cks_checkpoint_job *job, const struct cks_memory_file *file,
+			struct cks_why *why);
+int cks_checkpoint_give_back(const struct cks_checkpoint_job *job,
+			     const struct cks_memory_file *file);
 
 /*
  * Write the worker into a new folder, which replaces an earlier checkpoint of the same session when

@@ -25,20 +25,6 @@ static int send_file(int dir, const char *name, void *data, struct cks_why *why)
 	return cks_stream_send_file(*(const int *)data, dir, name, why);
 }
 
-/* What the receiver says of its work. */
-static int take_result(int stream, struct cks_why *why)
-{
-	json_t *result = cks_stream_read(stream, why);
-	const char *error = json_string_value(json_object_get(result, "error"));
-	int ret = result ? 0 : -EPIPE;
-
-	if (result && !json_is_true(json_object_get(result, "ok")))
-		ret = cks_why_set(why, EREMOTEIO, "the other server: %s",
-				  error ? error : "it failed");
-	json_decref(result);
-	return ret;
-}
-
 static int send_rest(int stream, const char *images, const struct cks_manifest *m,
 		     struct cks_why *why)
 {
@@ -47,49 +33,60 @@ static int send_rest(int stream, const char *images, const struct cks_manifest *
 	if (ret < 0)
 		return ret;
 	ret = cks_stream_write(stream, json_pack("{s:o}", "manifest", cks_manifest_json(m)));
-	if (ret < 0)
-		return cks_why_set(why, -ret, "sending the manifest: %m");
-	return take_result(stream, why);
+	return ret < 0 ? cks_stream_failed(stream, ret, why) : cks_stream_result(stream, why);
+}
+
+/* The worker's pool: all that the receiver does not have yet. Then the worker drops it. */
+static int send_memory(const struct cks_move *v, struct cks_why *why)
+{
+	const struct cks_checkpoint_job *job = v->job;
+	struct cks_piece_hash *marks = calloc(v->memory.count + 1, sizeof(*marks));
+	const struct cks_chunks_source source = {
+		.pool = job->pool, .marks = marks, .count = v->memory.count, .key = v->memory.key};
+	int ret;
+
+	if (!marks)
+		return cks_why_set(why, ENOMEM, "%m");
+	for (size_t i = 0; i < v->memory.count; i++)
+		marks[i] = v->memory.pieces[i].mark;
+	ret = cks_chunks_send(v->chunks, v->stream, &source, why);
+	free(marks);
+	return ret == 0 ? cks_checkpoint_drop(job, &v->memory, why) : ret;
 }
 
 /* The worker is stopped from CRIU's success on. */
-static int send_worker(const struct cks_checkpoint_job *job, int stream, const char *images,
-		       struct cks_manifest *m, struct cks_why *why)
+static int send_worker(const struct cks_move *v, const char *images, struct cks_manifest *m,
+		       struct cks_why *why)
 {
+	const struct cks_checkpoint_job *job = v->job;
 	char log[CK_MOVE_PATH];
 	struct cks_criu criu = {.program = job->criu,
 				.images = images,
 				.log = log,
 				.held = job->supervisor,
 				.outside = &m->outside};
-	int ret = cks_stream_write(stream, json_pack("{s:b}", "pages", 1));
+	int ret = v->memory.count > 0 ? send_memory(v, why) : 0;
 
+	if (ret == 0 && (ret = cks_stream_write(v->stream, json_pack("{s:b}", "pages", 1))) < 0)
+		ret = cks_stream_failed(v->stream, ret, why);
 	if (ret < 0)
-		return cks_why_set(why, -ret, "the connection to the other server: %m");
+		return ret;
 	snprintf(log, sizeof(log), "%s.log", images);
-	ret = cks_criu_dump(&criu, job->pid, CK_CRIU_STOPS, stream, why);
+	ret = cks_criu_dump(&criu, job->pid, CK_CRIU_STOPS, v->stream, why);
 	if (ret < 0)
 		return ret;
 	unlink(log);
 	ret = cks_checkpoint_supervised(job, why);
-	if (ret == 0)
-		ret = send_rest(stream, images, m, why);
-	if (ret < 0) {
-		kill(job->pid, SIGCONT);
-		return ret;
-	}
-	/* ended first: it is never in two places */
-	kill(job->pid, SIGKILL);
-	cks_stream_write(stream, json_pack("{s:b}", "ok", 1));
-	return 0;
+	return ret == 0 ? send_rest(v->stream, images, m, why) : ret;
 }
 
-int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_manifest *m,
-		  struct cks_why *why)
+int cks_move_send(const struct cks_move *v, struct cks_manifest *m, bool *gone, struct cks_why *why)
 {
+	const struct cks_checkpoint_job *job = v->job;
 	char images[] = "/var/tmp/cricket-move-XXXXXX";
 	int ret = cks_checkpoint_describe(job, m, why);
 
+	*gone = false;
 	if (ret < 0)
 		return ret;
 	umask(077);
@@ -97,23 +94,48 @@ int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_m
 		return cks_why_set(why, errno, "%s: %m", images);
 	if (job->began)
 		job->began(images);
-	ret = send_worker(job, stream, images, m, why);
+	ret = send_worker(v, images, m, why);
+	if (ret == 0) {
+		/* ended first: it is never in two places */
+		kill(job->pid, SIGKILL);
+		cks_stream_write(v->stream, json_pack("{s:b}", "ok", 1));
+	} else {
+		*gone = cks_checkpoint_give_back(job, &v->memory) < 0;
+		kill(job->pid, *gone ? SIGKILL : SIGCONT);
+	}
 	cks_store_remove(images);
 	return ret;
 }
 
 /* --- receiving */
 
+/* Device memory, as often as it comes; an older server sends none. It ends with the pages. */
+static int receive_memory(int stream, struct cks_chunks *chunks, struct cks_why *why)
+{
+	bool pages = false;
+	int ret = 0;
+
+	while (ret == 0 && !pages) {
+		json_t *json = cks_stream_read(stream, why);
+
+		if (!json)
+			return -EPIPE;
+		pages = json_is_true(json_object_get(json, "pages"));
+		if (!pages)
+			ret = cks_chunks_take(chunks, stream, json, why);
+		json_decref(json);
+	}
+	if (ret == 0 && !cks_chunks_complete(chunks))
+		ret = cks_why_set(why, EBADMSG, "the other server has not sent all memory");
+	return ret;
+}
+
 static int receive_pages(const char *program, int stream, const char *images, struct cks_why *why)
 {
 	char log[CK_MOVE_PATH];
 	struct cks_criu criu = {.program = program, .images = images, .log = log};
-	json_t *json = cks_stream_read(stream, why);
 	int ret;
 
-	if (!json)
-		return -EPIPE;
-	json_decref(json);
 	snprintf(log, sizeof(log), "%s/pages.log", images);
 	ret = cks_criu_take_pages(&criu, stream, why);
 	if (ret == 0)
@@ -155,12 +177,13 @@ static int receive_files(int stream, int dir, struct cks_manifest *m, struct cks
 }
 
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
-		     struct cks_why *why)
+		     struct cks_chunks *chunks, struct cks_why *why)
 {
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	int ret =
-		m ? receive_pages(criu, stream, store->part, why) : cks_why_set(why, ENOMEM, "%m");
+	int ret = m ? receive_memory(stream, chunks, why) : cks_why_set(why, ENOMEM, "%m");
 
+	if (ret == 0)
+		ret = receive_pages(criu, stream, store->part, why);
 	if (ret == 0) {
 		ret = receive_files(stream, store->dir, m, why);
 		if (ret == 0)

@@ -1,12 +1,15 @@
 /*
  * server/checkpoint/move.h - a worker from one server to another, without files in between.
  *
- * CRIU sends the worker's memory to a page server at the other end, which writes it to where it is
- * restored from. CRIU's other files follow, and the manifest. The worker here is stopped meanwhile;
- * it ends when the other server has it, and goes on if that fails.
+ * Device memory that the worker has in its pool goes first (chunks.h). CRIU sends the rest of the
+ * worker's memory to a page server at the other end, which writes it to where it is restored from.
+ * CRIU's other files follow, and the manifest. The worker here is stopped meanwhile; it ends when
+ * the other server has it, and goes on if that fails.
  *
  *     sender                              receiver
- *                                         {"ok": true, "format": 1}, or {"ok": false, "error": WHY}
+ *                                         {"ok": true, "format": 1, "newest": 2}, or {"ok": false,
+ *                                         "error": WHY}
+ *     {"memory": ...} (chunks.h)          as often as the sender likes, if the receiver knows 2
  *     {"pages": true}
  *     (CRIU's protocol for pages)
  *     {"file": NAME, "size": BYTES} BYTES...
@@ -21,22 +24,30 @@
 #include <stdint.h>
 
 #include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/chunks.h"
 #include "server/checkpoint/store.h"
 
+/* A worker that moves. */
+struct cks_move {
+	const struct cks_checkpoint_job *job; /* directory and keep do not count */
+	int stream;			      /* after the receiver's first object */
+	struct cks_memory_file memory;	      /* in job->pool, with marks; empty: CRIU sends all */
+	struct cks_chunks *chunks;	      /* what of that the receiver has */
+};
+
 /*
- * Send the worker of @job, of which directory and keep do not count, over @stream, after the
- * receiver's first object. The caller frees @manifest, as for cks_checkpoint_save. 0: the other
- * server has it, and here it has ended. After an error it is as before.
+ * Send it. The caller frees @manifest, as for cks_checkpoint_save. 0: the other server has it, and
+ * here it has ended. After an error it is as before, unless *gone, as there.
  */
-int cks_move_send(const struct cks_checkpoint_job *job, int stream, struct cks_manifest *manifest,
+int cks_move_send(const struct cks_move *move, struct cks_manifest *manifest, bool *gone,
 		  struct cks_why *why);
 
 /*
  * Receive one into the new folder @store->part, as a checkpoint for cks_checkpoint_open, after the
- * first object was sent. The caller calls cks_store_abandon.
+ * first object was sent; its device memory into @chunks. The caller calls cks_store_abandon.
  */
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
-		     struct cks_why *why);
+		     struct cks_chunks *chunks, struct cks_why *why);
 
 /* Send the result, an object, which it takes. 0: the sender has given up its worker. Else the one
  * that was received must end. */

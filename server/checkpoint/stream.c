@@ -64,6 +64,26 @@ json_t *cks_stream_read(int fd, struct cks_why *why)
 	return json;
 }
 
+int cks_stream_result(int fd, struct cks_why *why)
+{
+	json_t *result = cks_stream_read(fd, why);
+	const char *error = json_string_value(json_object_get(result, "error"));
+	int ret = result ? 0 : -EPIPE;
+
+	if (result && !json_is_true(json_object_get(result, "ok")))
+		ret = cks_why_set(why, EREMOTEIO, "the other server: %s",
+				  error ? error : "it failed");
+	json_decref(result);
+	return ret;
+}
+
+int cks_stream_failed(int fd, int error, struct cks_why *why)
+{
+	int ret = error == -EPIPE || error == -ECONNRESET ? cks_stream_result(fd, why) : 0;
+
+	return ret < 0 ? ret : cks_why_set(why, -error, "the connection to the other server: %m");
+}
+
 /* Up to @size bytes from one descriptor to another; the count, or -errno. */
 static int copy_bytes(int from, int to, unsigned char *buffer, uint64_t size)
 {

@@ -55,7 +55,8 @@ int cks_worker_memory_marks(pid_t pid, uint64_t at, struct cks_memory_file *file
 	struct cks_pool_saved saved;
 	int ret = cks_worker_memory_read(pid, at, &saved, sizeof(saved));
 
-	file->key = saved.key;
+	if (ret == 0)
+		file->key = saved.key;
 	for (size_t i = 0; ret == 0 && i < file->count && i < saved.count; i++)
 		ret = cks_worker_memory_read(pid, saved.marks + i * sizeof(file->pieces[i].mark),
 					     &file->pieces[i].mark, sizeof(file->pieces[i].mark));

@@ -20,6 +20,7 @@
 #include "server/options/options.h"
 #include "util/address/address.h"
 #include "util/process/fd.h"
+#include "util/util.h"
 
 #define CK_RELAY_BLOCK ((size_t)1 << 20)
 
@@ -60,8 +61,9 @@ static pid_t start_via(const char *via, const char *address, int *stream)
 	return pid;
 }
 
-/* Read the receiver's first object. NULL: it can take a session; else an error reply. */
-static json_t *check_ready(int stream)
+/* Read the receiver's first object. NULL: it can take a session, in all formats up to *@format;
+ * else an error reply. */
+static json_t *check_ready(int stream, json_int_t *format)
 {
 	struct cks_why why;
 	json_t *ready = cks_stream_read(stream, &why), *error = NULL;
@@ -77,6 +79,8 @@ static json_t *check_ready(int stream)
 	else if (json_integer_value(json_object_get(ready, "format")) != CK_STREAM_FORMAT)
 		error = cks_control_error(
 			"the other server's release does not understand this one");
+	*format = ck_max(json_integer_value(json_object_get(ready, "newest")),
+			 (json_int_t)CK_STREAM_FORMAT);
 	json_decref(ready);
 	return error;
 }
@@ -85,6 +89,7 @@ json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *opti
 {
 	const char *via = json_string_value(json_object_get(request, "via"));
 	const char *address = json_string_value(json_object_get(request, "address"));
+	json_int_t format = 0;
 	json_t *reply;
 	int stream = -1;
 	pid_t pid = start_via(via, address, &stream);
@@ -94,7 +99,8 @@ json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *opti
 		json_decref(request);
 		return cks_control_error("no process for the connection: %s", strerror(-pid));
 	}
-	reply = check_ready(stream);
+	reply = check_ready(stream, &format);
+	json_object_set_new(request, "format", json_integer(format));
 	if (reply)
 		json_decref(request);
 	else
@@ -157,14 +163,14 @@ static pid_t start_relay(int *stream)
 	return pid;
 }
 
-/* Have the server restore from @folder, and resume; the reply. *@name: the session, the caller's to
- * free; NULL: there is none. */
-static json_t *restore_session(int server, const char *folder, char **name)
+/* Have the server restore from @folder, with its device memory in the file @pool (-1: in none), and
+ * resume; the reply. *@name: the session, the caller's to free; NULL: there is none. */
+static json_t *restore_session(int server, const char *folder, int pool, char **name)
 {
 	json_t *reply = cks_ctl_ask(server,
 				    json_pack("{s:s, s:s, s:s}", "command", "restore", "directory",
 					      folder, "until", "resume"),
-				    -1);
+				    pool);
 	const char *session = json_string_value(json_object_get(reply, "session"));
 
 	*name = session ? strdup(session) : NULL;
@@ -182,14 +188,16 @@ static json_t *restore_session(int server, const char *folder, char **name)
 static json_t *take_session(int server, int stream, const struct cks_options *options,
 			    const struct cks_store *store)
 {
+	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_why why = {.text = ""};
 	char *name = NULL;
 	json_t *reply;
 
-	if (cks_move_receive(options->criu, stream, store, &why) < 0)
+	if (cks_move_receive(options->criu, stream, store, &chunks, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
-		reply = restore_session(server, store->part, &name);
+		reply = restore_session(server, store->part, chunks.file, &name);
+	cks_chunks_free(&chunks); /* the session has it */
 	if (cks_move_confirm(stream, json_incref(reply)) < 0 &&
 	    json_is_true(json_object_get(reply, "ok"))) {
 		json_decref(reply);
@@ -236,7 +244,8 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 		ret = begin_folder(parent, &store, &why);
 	json_decref(request);
 	reply = ret < 0 ? cks_control_error("%s", why.text)
-			: json_pack("{s:b, s:i}", "ok", 1, "format", CK_STREAM_FORMAT);
+			: json_pack("{s:b, s:i, s:i}", "ok", 1, "format", CK_STREAM_FORMAT,
+				    "newest", CK_STREAM_CHUNKS);
 	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
 		json_decref(reply);
 		reply = take_session(server, stream, options, &store);

@@ -32,8 +32,8 @@ static void fill_manifest(const char *session, const char *program, struct cks_m
 }
 
 /* The bytes before and after they were compressed, and what of these an earlier checkpoint did not
- * have. */
-static json_t *report_success(const struct cks_manifest *m)
+ * have; of a move, the bytes of device memory that were sent. */
+static json_t *report_success(const struct cks_manifest *m, const struct cks_chunks *chunks)
 {
 	uint64_t size = 0, stored = 0, written;
 
@@ -44,25 +44,26 @@ static json_t *report_success(const struct cks_manifest *m)
 	written = stored + (uint64_t)m->file.added * CK_MEMORY_PIECE;
 	size += m->file.count * CK_MEMORY_PIECE;
 	stored += (uint64_t)m->file.slots * CK_MEMORY_PIECE;
-	return json_pack("{s:b, s:I, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size, "stored",
-			 (json_int_t)stored, "written", (json_int_t)written, "memory",
-			 (json_int_t)m->memory);
+	return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size,
+			 "stored", (json_int_t)stored, "written", (json_int_t)written, "memory",
+			 (json_int_t)m->memory, "sent", (json_int_t)chunks->sent);
 }
 
 /* Memory that its worker has moved off the GPU goes into a file; where it cannot be read, CRIU
- * writes it, as it does the rest. A worker that goes on drops its memory only with the pool. */
-static void list_memory(struct cks_checkpoint_job *job, struct cks_memory_file *file,
+ * writes it, as it does the rest. @pooled: the worker may go on, so it drops its memory only with
+ * the pool. */
+static void list_memory(struct cks_checkpoint_job *job, bool pooled, struct cks_memory_file *file,
 			uint64_t saved, int pool)
 {
 	int ret = 0;
 
-	if (job->keep && saved) {
+	if (pooled && saved) {
 		job->pool = cks_worker_memory_pool(job->pid, pool);
 		ret = job->pool;
 	}
-	if (!job->table || (job->keep && job->pool < 0))
+	if (!job->table || (pooled && job->pool < 0))
 		ret = ret < 0 ? ret : 0;
-	else if ((ret = cks_worker_memory_list(job->pid, job->table, file)) == 0 && job->keep)
+	else if ((ret = cks_worker_memory_list(job->pid, job->table, file)) == 0 && pooled)
 		ret = cks_worker_memory_marks(job->pid, saved, file);
 	if (ret >= 0)
 		return;
@@ -98,17 +99,18 @@ static int remove_folder(const char *path)
 	return EXIT_SUCCESS;
 }
 
-static int write_worker(struct cks_checkpoint_job *job, const json_t *request,
-			struct cks_manifest *m, bool *gone, struct cks_why *why)
+static int write_worker(struct cks_checkpoint_job *job, struct cks_move *move,
+			const json_t *request, struct cks_manifest *m, bool *gone,
+			struct cks_why *why)
 {
 	const char *driver, *session, *program, *id = "";
-	int move = 0, replace = 0, pool = 0, ret;
+	int moves = 0, replace = 0, pool = 0, ret;
 	json_int_t memory, saved = 0;
 
 	if (json_unpack((json_t *)(uintptr_t)request,
 			"{s:s, s:s, s:s, s:s, s:I, s?b, s?b, s?s, s?I, s?i}", "criu", &job->criu,
 			"driver", &driver, "session", &session, "program", &program, "memory",
-			&memory, "move", &move, "replace", &replace, "id", &id, "saved", &saved,
+			&memory, "move", &moves, "replace", &replace, "id", &id, "saved", &saved,
 			"pool", &pool) < 0)
 		return cks_why_set(why, EINVAL, "the request: %m");
 	m->memory = (uint64_t)memory;
@@ -119,10 +121,12 @@ static int write_worker(struct cks_checkpoint_job *job, const json_t *request,
 	ret = cks_gpu_describe_all(driver, &m->gpu, why);
 	if (ret < 0)
 		return ret;
-	if (move)
-		return cks_move_send(job, CK_WORKER_CONTROL, m, why);
-	list_memory(job, &m->file, (uint64_t)saved, pool);
-	return cks_checkpoint_save(job, m, gone, why);
+	if (!moves) {
+		list_memory(job, job->keep, &m->file, (uint64_t)saved, pool);
+		return cks_checkpoint_save(job, m, gone, why);
+	}
+	list_memory(job, true, &move->memory, (uint64_t)saved, pool);
+	return cks_move_send(move, m, gone, why);
 }
 
 int cks_checkpointer_main(void)
@@ -134,27 +138,32 @@ int cks_checkpointer_main(void)
 					 .began = cks_helper_began,
 					 .filed = cks_helper_filed,
 					 .goes_on = cks_helper_goes_on};
+	struct cks_chunks chunks = CK_CHUNKS_NONE;
+	struct cks_move move = {.job = &job, .stream = CK_WORKER_CONTROL, .chunks = &chunks};
 	struct cks_manifest *m = calloc(1, sizeof(*m));
 	json_t *request = cks_helper_request();
 	const char *folder = NULL;
 	struct cks_why why;
 	json_int_t table = 0;
-	int pid, keep, filed = 0, ret;
+	int pid, keep, filed = 0, pooled = 0, ret;
 	bool gone = false;
 
 	prctl(PR_SET_NAME, "cricket-ckpt");
 	if (json_unpack(request, "{s:s}", "remove", &folder) == 0)
 		return remove_folder(folder);
-	if (!m || json_unpack(request, "{s:s, s:i, s:b, s?I, s?s, s?b}", "directory",
+	if (!m || json_unpack(request, "{s:s, s:i, s:b, s?I, s?s, s?b, s?b}", "directory",
 			      &job.directory, "pid", &pid, "keep", &keep, "table", &table,
-			      "recover", &folder, "filed", &filed) < 0)
+			      "recover", &folder, "filed", &filed, "pooled", &pooled) < 0)
 		return EXIT_FAILURE;
 	job.pid = pid;
 	job.keep = keep;
 	job.table = (uint64_t)table;
+	job.pooled = pooled;
 	ret = folder ? cks_checkpoint_recover(&job, folder, filed, m, &gone, &why)
-		     : write_worker(&job, request, m, &gone, &why);
-	cks_helper_answer(ret == 0 ? report_success(m) : report_failure(&job, gone, &why));
+		     : write_worker(&job, &move, request, m, &gone, &why);
+	cks_helper_answer(ret == 0 ? report_success(m, &chunks) : report_failure(&job, gone, &why));
+	cks_memory_file_free(&move.memory);
+	cks_chunks_free(&chunks);
 	cks_manifest_free(m);
 	free(m);
 	json_decref(request);

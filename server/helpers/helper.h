@@ -36,7 +36,7 @@ void cks_helper_answer(json_t *reply);
  * session, id, program, memory, table, saved and pool (server/processes/pool_table.h), keep,
  * replace (checkpoint.h), move: to the server that descriptor 4 leads to, instead of into a folder.
  * Or, after such a process was killed (checkpoint.h): recover: its folder, directory, pid, table,
- * filed, keep. Or, with only a folder to remove: remove. Returns the exit status.
+ * filed, keep, pooled. Or, with only a folder to remove: remove. Returns the exit status.
  */
 int cks_checkpointer_main(void);
 

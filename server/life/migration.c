@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rpc/chan.h"
+#include "server/checkpoint/stream.h"
 #include "server/children/gpu_turns.h"
 #include "server/children/helpers.h"
 #include "server/children/workers.h"
@@ -193,7 +194,7 @@ static json_t *suspend_and_leave(struct cks_server *server, struct travel *trave
 	if (travel->resumes || s->suspension.parked)
 		return cks_suspend(server->suspender, s,
 				   (struct cks_suspend_wish){.held = true,
-							     .saves = travel->keeps,
+							     .saves = travel->pooled,
 							     .again_s = travel->again_s},
 				   NULL);
 	s->suspension.held = true;
@@ -207,6 +208,12 @@ static bool is_tcp(const char *text)
 	struct ck_address address;
 
 	return ck_address_parse(text, &address, why) == 0 && address.kind == CK_ADDRESS_TCP;
+}
+
+/* Can the other server of a move take device memory in chunks? */
+static bool takes_chunks(const json_t *request)
+{
+	return json_integer_value(json_object_get(request, "format")) >= CK_STREAM_CHUNKS;
 }
 
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
@@ -242,6 +249,7 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 		travel->again_s =
 			(unsigned int)json_integer_value(json_object_get(request, "every"));
 	travel->keeps = travel->again_s > 0;
+	travel->pooled = travel->keeps || takes_chunks(request);
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
 	error = suspend_and_leave(server, travel, s);
 	if (error)
@@ -282,7 +290,7 @@ void cks_migration_save(struct cks_server *server, struct cks_session_info *s,
 
 	if (!travel)
 		return;
-	travel->keeps = travel->by_time = true;
+	travel->keeps = travel->pooled = travel->by_time = true;
 	travel->again_s = (unsigned int)server->options->limits.value[CK_LIMIT_SAVE];
 	error = suspend_and_leave(server, travel, s);
 	if (error)
@@ -302,7 +310,7 @@ static void note_pause(struct cks_server *server, struct travel *travel)
 {
 	const struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
-	if (!s || !travel->keeps)
+	if (!s)
 		return;
 	if (travel->began == 0 && s->suspension.said.kind == CK_NOTE_PARKED)
 		travel->began = ck_now_ms() - s->suspension.said.move_ms;
@@ -330,14 +338,14 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 static void take_pool(struct travel *travel, const struct cks_session_info *s)
 {
 	int process =
-		travel->keeps && s->pool_fd > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
+		travel->pooled && s->pool_fd > 0 ? (int)syscall(SYS_pidfd_open, s->pid, 0) : -1;
 
 	if (process < 0)
 		return;
 	travel->pool = (int)syscall(SYS_pidfd_getfd, process, s->pool_fd, 0);
 	close(process);
 	if (travel->pool < 0)
-		ck_info("session s%u: all of its memory is written: %m", travel->number);
+		ck_info("session s%u: CRIU writes all of its memory: %m", travel->number);
 }
 
 /* Has the worker closed its connections? */

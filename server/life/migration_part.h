@@ -40,8 +40,10 @@ struct travel {
 	bool rests;    /* a restored one stays suspended, */
 	bool held;     /* until a command resumes it: also one that stays here */
 	int stream;    /* to the server that it moves to; -1: into files */
-	char *folder;  /* in which files are written; NULL: the checkpointer has not begun */
-	bool filed;    /* the worker has to drop memory that is in a file there */
+	/* the worker keeps its device memory in a file, with which that leaves and comes back */
+	bool pooled;
+	char *folder; /* in which files are written; NULL: the checkpointer has not begun */
+	bool filed;   /* the worker has to drop memory that is in a file there */
 	unsigned int recoveries; /* from checkpointers that were killed */
 	unsigned int number;	 /* of the session */
 	unsigned char session[16];

@@ -36,7 +36,7 @@ static void handle_restored(struct cks_server *server, json_t *reply, void *data
 		snprintf(s->suspension.there, sizeof(s->suspension.there), "%s",
 			 there ? there : "");
 		cks_gpu_turns_forget(s);
-		cks_workers_send(s, CK_CONTROL_RETURN);
+		cks_workers_readmit(s, travel->pool);
 	}
 	travel->step = RETURNING;
 	json_decref(reply);
@@ -64,6 +64,7 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 		return cks_control_error("%s", strerror(ENOMEM));
 	travel->rests = until != NULL;
 	travel->held = until && strcmp(until, "resume") == 0;
+	travel->pool = cks_control_take(server->control, asker);
 	helper.data = travel;
 	helper.request = json_pack("{s:s, s:s, s:s}", "criu", server->options->criu, "directory",
 				   directory, "driver", server->driver);

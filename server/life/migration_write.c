@@ -91,10 +91,10 @@ static int begin_recovery(struct cks_server *server, struct travel *travel)
 
 	if (travel->recoveries++ == CK_RECOVERIES)
 		return -ECHILD;
-	helper.request =
-		json_pack("{s:s, s:s, s:i, s:b, s:I, s:b}", "recover", travel->folder, "directory",
-			  travel->directory, "pid", s ? (int)s->pid : 0, "keep", travel->keeps,
-			  "table", s ? (json_int_t)s->table : 0, "filed", travel->filed);
+	helper.request = json_pack("{s:s, s:s, s:i, s:b, s:I, s:b, s:b}", "recover", travel->folder,
+				   "directory", travel->directory, "pid", s ? (int)s->pid : 0,
+				   "keep", travel->keeps, "table", s ? (json_int_t)s->table : 0,
+				   "filed", travel->filed, "pooled", travel->pool >= 0);
 	pid = cks_helpers_start(server->helpers, &helper);
 	return pid < 0 ? (int)pid : 0;
 }
@@ -147,10 +147,14 @@ static void handle_written(struct cks_server *server, json_t *reply, void *data)
 		travel->again = ck_now_ms() + RUNS_MS;
 		return;
 	}
-	if (travel->stream >= 0)
+	if (travel->stream >= 0) {
+		if (travel->began > 0)
+			json_object_set_new(reply, "pause_ms",
+					    json_integer(ck_now_ms() - travel->began));
 		ck_info("session s%u has moved to %s", travel->number, travel->address);
-	else
+	} else {
 		ck_info("a session is written into %s", travel->directory);
+	}
 	cks_absent_sessions_put(server->away, travel->session, travel->address,
 				travel_seconds(server));
 	travel->reply = reply;

@@ -1,40 +1,65 @@
-"""tests/e2e/bend.py - runs a command, and cuts the connection to it; for test_move.py.
+"""tests/e2e/bend.py - runs a command, and disturbs the connection to it; for test_move.py and test_move_memory.py.
 
-    bend.py COMMAND BYTES WORD      after BYTES towards it (-1: all), or when it says WORD
+    bend.py COMMAND [--cut BYTES] [--until WORD] [--flip BYTES] [--wait BYTES FILE] [--old]
+
+cuts it after BYTES towards the command, or when the command says WORD; changes the byte there; waits there until FILE exists (it makes
+FILE.reached); makes the command one of an older release, which knows only the first format.
 """
+import argparse
 import os
+import pathlib
 import subprocess
-import sys
 import threading
+import time
 
-command, count, word = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode()
-process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+parser = argparse.ArgumentParser()
+parser.add_argument("command")
+parser.add_argument("--cut", type=int, default=-1)
+parser.add_argument("--until", default="")
+parser.add_argument("--flip", type=int, default=-1)
+parser.add_argument("--wait", nargs=2)
+parser.add_argument("--old", action="store_true")
+options = parser.parse_args()
+process = subprocess.Popen(["sh", "-c", options.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def cut():
     os._exit(1)
 
 
+def wait(file):
+    pathlib.Path(f"{file}.reached").touch()
+    while not os.path.exists(file):
+        time.sleep(0.02)
+
+
 def forward():
-    left = count
-    while left:
-        data = os.read(0, 65536 if left < 0 else min(left, 65536))
+    at = 0
+    places = sorted(place for place in (options.cut, options.flip, int(options.wait[0]) if options.wait else -1) if place >= 0)
+    while True:
+        while places and places[0] <= at:
+            places.pop(0)
+        data = bytearray(os.read(0, min([65536, *[place - at for place in places]])))
         if not data:
             break
+        if at - 1 < options.flip <= at + len(data) - 1:
+            data[options.flip - at] ^= 1
         process.stdin.write(data)
         process.stdin.flush()
-        left -= len(data) if left > 0 else 0
-    if left == 0:
-        cut()
+        at += len(data)
+        if at == options.cut:
+            cut()
+        if options.wait and at == int(options.wait[0]):
+            wait(options.wait[1])
     process.stdin.close()
 
 
 threading.Thread(target=forward, daemon=True).start()
 while True:
     said = os.read(process.stdout.fileno(), 65536)
-    if word and word in said:
+    if options.until and options.until.encode() in said:
         cut()
     if not said:
         break
-    os.write(1, said)
+    os.write(1, said.replace(b'"newest"', b'"ignore"') if options.old else said)
 process.wait()

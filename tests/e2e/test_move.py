@@ -38,7 +38,7 @@ def test_a_program_does_not_notice_that_its_session_moves(servers, start_program
         program.go_on()
         done = move(here, there.address("tcp"), receiver(there, tmp_path))
         assert done.returncode == 0, done.stderr + here.log() + there.log()
-        assert done.stdout.endswith("MiB of GPU memory have moved\n")
+        assert re.fullmatch(r"\d+ MiB of GPU memory have moved, \d+ MiB were sent; a pause of \d+ ms\n", done.stdout), done.stdout
         assert session_of(here) is None and session_of(there)
         program.go_on()
     assert program.end() == 0, program.errors
@@ -108,8 +108,10 @@ def test_a_session_that_cannot_move_goes_on(servers, start_program, expected, tm
 
 
 def bent(via, **how):
-    """VIA behind bend.py, which cuts the connection: forward=BYTES towards it, or at the reply with until=WORD."""
-    words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via, how.get("forward", -1), how.get("until", b"").decode()]
+    """VIA behind bend.py, with its options."""
+    words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via]
+    for name, value in how.items():
+        words += [f"--{name}", *(value if isinstance(value, tuple) else [] if value is True else [value])]
     return " ".join(shlex.quote(str(word)) for word in words)
 
 
@@ -118,7 +120,7 @@ def test_a_connection_that_is_cut_leaves_the_session_where_it_was(servers, start
     first, second = servers("first"), servers("second")
     program = start_program(first.address("tcp"))
     program.go_on()
-    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), forward=count))
+    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), cut=count))
     assert done.returncode == 1
     assert session_of(first) and session_of(second) is None
     assert program.end() == 0, program.errors
@@ -131,7 +133,7 @@ def test_a_server_that_was_not_believed_ends_its_copy(servers, start_program, ex
     first, second = servers("first"), servers("second")
     program = start_program(first.address("tcp"))
     program.go_on()
-    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), until=b'"session"'))
+    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), until='"session"'))
     assert done.returncode == 1, done.stdout
     assert session_of(first)
     wait_until(lambda: session_of(second) is None, 30, "the second server ends its copy")

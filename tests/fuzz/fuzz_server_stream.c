@@ -1,21 +1,25 @@
 /*
- * tests/fuzz/fuzz_server_stream.c - any bytes as what another server sends with a session: files
- * and a manifest. A file that is taken is a new one in the folder for them, as long as it said.
+ * tests/fuzz/fuzz_server_stream.c - any bytes as what another server sends with a session: device
+ * memory, files and a manifest. A file that is taken is a new one in the folder for them, as long
+ * as it said; memory that is complete has the hashes that were sent.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/checkpoint/chunks.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/stream.h"
 #include "tests/fuzz/folder.h"
 #include "tests/fuzz/standalone.h"
 
-#define MOST 64 /* files; the count of a worker's is about 40 */
+#define MOST 64		      /* files; the count of a worker's is about 40 */
+#define MOST_BYTES (64 << 10) /* that the socket holds */
+#define MOST_MEMORY (8 * (json_int_t)CK_MEMORY_PIECE)
 
 static int dir;
 
@@ -44,6 +48,25 @@ static void take_manifest(const json_t *json)
 		CK_FUZZ_CHECK(why.text[0]);
 }
 
+static void take_memory(int stream, const json_t *json, struct cks_chunks *c)
+{
+	struct cks_piece_hash hash;
+	struct cks_why why = {""};
+
+	/* a larger one takes too long */
+	if (json_integer_value(json_object_get(json, "size")) > MOST_MEMORY)
+		return;
+	if (cks_chunks_take(c, stream, json, &why) < 0) {
+		CK_FUZZ_CHECK(why.text[0]);
+		return;
+	}
+	CK_FUZZ_CHECK(c->count > 0 && c->count * CK_MEMORY_PIECE <= c->size);
+	for (size_t i = 0; i < c->count && cks_chunks_complete(c); i++) {
+		cks_piece_hash(c->bytes + i * CK_MEMORY_PIECE, CK_MEMORY_PIECE, &c->key, &hash);
+		CK_FUZZ_CHECK(cks_piece_hash_equal(&hash, &c->has[i]));
+	}
+}
+
 static int remove_file(int from, const char *name, void *data, struct cks_why *why)
 {
 	(void)data;
@@ -53,20 +76,29 @@ static int remove_file(int from, const char *name, void *data, struct cks_why *w
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	int stream = memfd_create("stream", MFD_CLOEXEC);
+	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_why why = {""};
 	json_t *json;
+	int ends[2];
 
+	if (size > MOST_BYTES)
+		return 0;
 	dir = fuzz_folder_open();
-	CK_FUZZ_CHECK(pwrite(stream, data, size, 0) == (ssize_t)size);
-	for (int i = 0; i < MOST && (json = cks_stream_read(stream, &why)); i++) {
+	CK_FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+	CK_FUZZ_CHECK(write(ends[0], data, size) == (ssize_t)size);
+	shutdown(ends[0], SHUT_WR);
+	for (int i = 0; i < MOST && (json = cks_stream_read(ends[1], &why)); i++) {
 		if (json_object_get(json, "manifest"))
 			take_manifest(json_object_get(json, "manifest"));
+		else if (json_object_get(json, "memory"))
+			take_memory(ends[1], json, &chunks);
 		else
-			take_file(stream, json);
+			take_file(ends[1], json);
 		json_decref(json);
 	}
-	close(stream);
+	cks_chunks_free(&chunks);
+	close(ends[0]);
+	close(ends[1]);
 	CK_FUZZ_CHECK(cks_pack_each(fuzz_folder, remove_file, NULL, &why) == 0);
 	return 0;
 }

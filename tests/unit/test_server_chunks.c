@@ -1,0 +1,320 @@
+/*
+ * tests/unit/test_server_chunks.c - device memory between two servers: what is sent, and what a
+ * receiver refuses.
+ */
+#define _GNU_SOURCE
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/checkpoint/chunks.h"
+#include "server/checkpoint/stream.h"
+#include "util/process/fd.h"
+
+#define CHUNK CK_MEMORY_PIECE
+#define COUNT ((size_t)6) /* chunks 1 and 4 are equal, and chunk 2 has zeros */
+#define KEY "0000000000000001000000000000002a"
+
+static const struct cks_piece_key key = {.word = {1, 42}};
+
+struct talk {
+	int ends[2];
+	struct cks_chunks sender, receiver;
+	int pool;
+	char *bytes;
+	struct cks_piece_hash marks[2 * COUNT];
+	struct cks_chunks_source source;
+	struct cks_why why, receiver_why;
+	pthread_t thread;
+	int received;
+};
+
+static void mark(struct talk *t, size_t chunk)
+{
+	cks_piece_hash(t->bytes + chunk * CHUNK, CHUNK, &key, &t->marks[chunk]);
+}
+
+static void fill(struct talk *t, size_t chunk, int value)
+{
+	memset(t->bytes + chunk * CHUNK, value, CHUNK);
+	mark(t, chunk);
+}
+
+static int setup(void **state)
+{
+	static const int values[2 * COUNT] = {1, 2, 0, 3, 2, 4};
+	struct talk *t = calloc(1, sizeof(*t));
+
+	*state = t;
+	if (!t || socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends) < 0)
+		return -1;
+	t->sender = t->receiver = (struct cks_chunks)CK_CHUNKS_NONE;
+	t->pool = memfd_create("pool", 0);
+	if (t->pool < 0 || ftruncate(t->pool, 2 * COUNT * CHUNK) < 0)
+		return -1;
+	t->bytes = mmap(NULL, 2 * COUNT * CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED, t->pool, 0);
+	for (size_t i = 0; i < 2 * COUNT; i++)
+		fill(t, i, values[i]);
+	t->source = (struct cks_chunks_source){
+		.pool = t->pool, .marks = t->marks, .count = COUNT, .key = key};
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct talk *t = *state;
+
+	munmap(t->bytes, 2 * COUNT * CHUNK);
+	close(t->pool);
+	close(t->ends[0]);
+	close(t->ends[1]);
+	cks_chunks_free(&t->sender);
+	cks_chunks_free(&t->receiver);
+	free(t);
+	return 0;
+}
+
+static void *receive(void *data)
+{
+	struct talk *t = data;
+	json_t *json = cks_stream_read(t->ends[1], &t->receiver_why);
+
+	t->received =
+		json ? cks_chunks_take(&t->receiver, t->ends[1], json, &t->receiver_why) : -EPIPE;
+	json_decref(json);
+	return NULL;
+}
+
+/* The bytes of chunks that this takes. */
+static uint64_t transfer(struct talk *t)
+{
+	uint64_t before = t->sender.sent;
+
+	assert_int_equal(pthread_create(&t->thread, NULL, receive, t), 0);
+	assert_int_equal(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why), 0);
+	pthread_join(t->thread, NULL);
+	assert_int_equal(t->received, 0);
+	return t->sender.sent - before;
+}
+
+static void assert_same(const struct talk *t)
+{
+	assert_true(cks_chunks_complete(&t->receiver));
+	assert_int_equal(t->receiver.count, t->source.count);
+	assert_memory_equal(t->receiver.bytes, t->bytes, t->source.count * CHUNK);
+}
+
+static void test_each_content_is_sent_once(void **state)
+{
+	struct talk *t = *state;
+
+	assert_int_equal(transfer(t), 4 * CHUNK);
+	assert_same(t);
+	/* the pool of the worker has all of its file */
+	assert_int_equal(lseek(t->receiver.file, 0, SEEK_END), 2 * COUNT * CHUNK);
+}
+
+static void test_later_only_changes_are_sent(void **state)
+{
+	struct talk *t = *state;
+
+	transfer(t);
+	assert_int_equal(transfer(t), 0);
+	fill(t, 3, 9);
+	fill(t, 0, 0);
+	assert_int_equal(transfer(t), CHUNK);
+	assert_same(t);
+	/* a pool may grow, and be smaller again */
+	t->source.count = 2 * COUNT;
+	fill(t, COUNT, 10);
+	assert_int_equal(transfer(t), CHUNK);
+	assert_same(t);
+	t->source.count = 2;
+	assert_int_equal(transfer(t), 0);
+	assert_same(t);
+}
+
+static void test_the_receiver_compares_bytes_that_have_no_mark_too(void **state)
+{
+	struct talk *t = *state;
+
+	memset(t->marks, 0, sizeof(t->marks));
+	assert_int_equal(transfer(t), 4 * CHUNK);
+	assert_same(t);
+}
+
+static void test_what_is_being_written_is_sent_later(void **state)
+{
+	struct talk *t = *state;
+
+	t->source.changing = true;
+	memset(t->bytes + 3 * CHUNK, 8, 100); /* its mark is of the time before */
+	t->marks[5] = (struct cks_piece_hash){.sum = {0, 0}};
+	assert_int_equal(transfer(t), 2 * CHUNK);
+	assert_false(cks_chunks_complete(&t->receiver));
+	t->source.changing = false;
+	mark(t, 3);
+	mark(t, 5);
+	assert_int_equal(transfer(t), 2 * CHUNK);
+	assert_same(t);
+}
+
+static void test_bytes_that_change_on_the_way_are_refused(void **state)
+{
+	struct talk *t = *state;
+
+	t->bytes[5 * CHUNK + 7] ^= 1;
+	assert_int_equal(pthread_create(&t->thread, NULL, receive, t), 0);
+	assert_int_equal(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why), 0);
+	pthread_join(t->thread, NULL);
+	assert_int_equal(t->received, -EBADMSG);
+	assert_string_equal(t->receiver_why.text, "chunk 5 of the memory has changed on the way");
+	assert_false(cks_chunks_complete(&t->receiver));
+}
+
+static void test_a_refusal_reaches_the_sender(void **state)
+{
+	struct talk *t = *state;
+
+	cks_stream_write(t->ends[1], json_pack("{s:b, s:s}", "ok", 0, "error", "no room"));
+	assert_int_equal(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why), -EREMOTEIO);
+	assert_string_equal(t->why.text, "the other server: no room");
+	/* and one that comes while it sends */
+	cks_stream_write(t->ends[1], json_pack("{s:b}", "ok", 1));
+	cks_stream_write(t->ends[1], json_pack("{s:b, s:s}", "ok", 0, "error", "a bad chunk"));
+	shutdown(t->ends[1], SHUT_RDWR);
+	assert_true(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why) < 0);
+}
+
+/* --- a receiver with any bytes */
+
+static int take(struct talk *t, json_t *json)
+{
+	int ret = cks_chunks_take(&t->receiver, t->ends[1], json, &t->why);
+
+	json_decref(json);
+	return ret;
+}
+
+static json_t *announcement(json_int_t count, json_int_t size, const char *text)
+{
+	return json_pack("{s:I, s:I, s:s}", "memory", count, "size", size, "key", text);
+}
+
+static void test_announcements_of_another_form_are_refused(void **state)
+{
+	const json_int_t chunk = (json_int_t)CHUNK, most = CK_MEMORY_MAX;
+	struct talk *t = *state;
+	json_t *const all[] = {
+		json_object(),
+		announcement(0, chunk, KEY),
+		announcement(-1, chunk, KEY),
+		announcement(2, chunk, KEY),
+		announcement(1, chunk + 1, KEY),
+		announcement(1, -chunk, KEY),
+		announcement(most + 1, 2 * most * chunk, KEY),
+		announcement(1, (2 * most + 1) * chunk, KEY),
+		announcement(1, INT64_MAX / chunk * chunk, KEY),
+		announcement(1, chunk, "1"),
+		json_pack("{s:i, s:I}", "memory", 1, "size", chunk),
+		json_pack("{s:s, s:I, s:s}", "memory", "1", "size", chunk, "key", KEY),
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		assert_int_equal(take(t, all[i]), -EBADMSG);
+	assert_int_equal(t->receiver.file, -1);
+}
+
+/* A record for two chunks, and @more bytes. */
+static int take_record(struct talk *t, const uint32_t head[4], const struct cks_piece_hash *hash,
+		       size_t more)
+{
+	const uint32_t start[4] = {htobe32(head[0]), htobe32(head[1]), htobe32(head[2]), 0};
+	const uint64_t sums[2] = {htobe64(hash->sum[0]), htobe64(hash->sum[1])};
+	int ret;
+
+	socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends);
+	ck_fd_write_full(t->ends[0], start, sizeof(start));
+	ck_fd_write_full(t->ends[0], sums, sizeof(sums));
+	ck_fd_write_full(t->ends[0], t->bytes, more);
+	shutdown(t->ends[0], SHUT_WR);
+	ret = take(t, announcement(2, (json_int_t)(2 * CHUNK), KEY));
+	close(t->ends[0]);
+	close(t->ends[1]);
+	return ret;
+}
+
+static void test_records_of_another_form_are_refused(void **state)
+{
+	enum { END, BYTES, EQUAL, ZEROS };
+	const struct cks_piece_hash none = {.sum = {0, 0}};
+	struct talk *t = *state;
+	const struct {
+		uint32_t head[4];
+		const struct cks_piece_hash *hash;
+		size_t more;
+		int error;
+	} all[] = {
+		{{4, 0}, &t->marks[2], 0, -EBADMSG},	 /* no kind */
+		{{ZEROS, 2}, &t->marks[2], 0, -EBADMSG}, /* behind the last chunk */
+		{{ZEROS, UINT32_MAX}, &t->marks[2], 0, -EBADMSG},
+		{{ZEROS, 0}, &t->marks[1], 0, -EBADMSG}, /* another hash */
+		{{EQUAL, 0, 1}, &none, 0, -EBADMSG},	 /* nothing is there */
+		{{EQUAL, 0, 0}, &none, 0, -EBADMSG},
+		{{EQUAL, 0, 2}, &t->marks[2], 0, -EBADMSG}, /* behind the last chunk */
+		{{BYTES, 0}, &t->marks[0], 100, -ECONNRESET},
+		{{BYTES, 0}, &t->marks[0], 0, -ENODATA},
+		{{ZEROS, 1}, &t->marks[2], 0, -ENODATA}, /* that was good, but no end follows */
+		{{END}, &none, 0, 0},
+	};
+
+	close(t->ends[0]);
+	close(t->ends[1]);
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_int_equal(take_record(t, all[i].head, all[i].hash, all[i].more),
+				 all[i].error);
+		assert_false(cks_chunks_complete(&t->receiver));
+	}
+	t->ends[0] = t->ends[1] = -1;
+}
+
+static void test_the_key_stays_the_same(void **state)
+{
+	struct talk *t = *state;
+
+	transfer(t);
+	assert_int_equal(
+		take(t, announcement(1, (json_int_t)CHUNK, "00000000000000010000000000000000")),
+		-EBADMSG);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_each_content_is_sent_once),
+		TEST(test_later_only_changes_are_sent),
+		TEST(test_the_receiver_compares_bytes_that_have_no_mark_too),
+		TEST(test_what_is_being_written_is_sent_later),
+		TEST(test_bytes_that_change_on_the_way_are_refused),
+		TEST(test_a_refusal_reaches_the_sender),
+		TEST(test_announcements_of_another_form_are_refused),
+		TEST(test_records_of_another_form_are_refused),
+		TEST(test_the_key_stays_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
