@@ -166,15 +166,15 @@ static int send_all(struct cks_chunks *c, int stream, const struct cks_chunks_so
 int cks_chunks_send(struct cks_chunks *c, int stream, const struct cks_chunks_source *source,
 		    struct cks_why *why)
 {
-	struct stat st;
-	int ret = fstat(source->pool, &st) < 0 ? -errno : 0;
+	struct stat st = {.st_size = 0};
+	int ret = source->count > 0 && fstat(source->pool, &st) < 0 ? -errno : 0;
 
 	if (ret == 0 && (uint64_t)st.st_size < (uint64_t)source->count * CHUNK)
 		ret = -ENODATA;
 	if (ret == 0 && !c->index && !(c->index = calloc(INDEX, sizeof(*c->index))))
 		ret = -ENOMEM;
 	if (ret == 0)
-		ret = set_count(c, source->count, &source->key);
+		ret = set_count(c, source->count, source->count > 0 ? &source->key : &c->key);
 	if (ret < 0)
 		return cks_why_set(why, -ret, "device memory in host memory: %m");
 	c->size = (uint64_t)st.st_size;
@@ -222,9 +222,9 @@ static int take_announcement(struct cks_chunks *c, const json_t *json, struct ck
 	struct cks_piece_key key;
 	int ret;
 
-	if (count < 1 || count > CK_MEMORY_MAX || size % (json_int_t)CHUNK ||
-	    size / (json_int_t)CHUNK < count || (uint64_t)size > SIZE_MOST || !text ||
-	    !cks_piece_hash_parse(text, &word))
+	if (!json_is_integer(json_object_get(json, "memory")) || count < 0 ||
+	    count > CK_MEMORY_MAX || size % (json_int_t)CHUNK || size / (json_int_t)CHUNK < count ||
+	    (uint64_t)size > SIZE_MOST || !text || !cks_piece_hash_parse(text, &word))
 		return cks_why_set(why, EBADMSG, "the other server sends no valid size of memory");
 	key = (struct cks_piece_key){.word = {word.sum[0], word.sum[1]}};
 	if (c->most > 0 && memcmp(&key, &c->key, sizeof(key)) != 0)

@@ -7,8 +7,8 @@
  *     (records, and the last one)
  *
  * A record is a head of 32 bytes, in network order, and the bytes of a chunk unless the receiver
- * has them. All of it may come again: then what has changed. The hash is that of piece_hash.h,
- * which the GPU of the sender has computed, so it covers the whole way.
+ * has them. All of it may come again: then what has changed, or that there are no chunks. The hash
+ * is that of piece_hash.h, which the GPU of the sender has computed, so it covers the whole way.
  */
 #ifndef CK_SERVER_CHECKPOINT_CHUNKS_H
 #define CK_SERVER_CHECKPOINT_CHUNKS_H

@@ -51,7 +51,7 @@ static int send_memory(const struct cks_move *v, struct cks_why *why)
 		marks[i] = v->memory.pieces[i].mark;
 	ret = cks_chunks_send(v->chunks, v->stream, &source, why);
 	free(marks);
-	return ret == 0 ? cks_checkpoint_drop(job, &v->memory, why) : ret;
+	return ret == 0 && v->memory.count > 0 ? cks_checkpoint_drop(job, &v->memory, why) : ret;
 }
 
 /* The worker is stopped from CRIU's success on. */
@@ -65,7 +65,7 @@ static int send_worker(const struct cks_move *v, const char *images, struct cks_
 				.log = log,
 				.held = job->supervisor,
 				.outside = &m->outside};
-	int ret = v->memory.count > 0 ? send_memory(v, why) : 0;
+	int ret = v->memory.count > 0 || v->rounds > 0 ? send_memory(v, why) : 0;
 
 	if (ret == 0 && (ret = cks_stream_write(v->stream, json_pack("{s:b}", "pages", 1))) < 0)
 		ret = cks_stream_failed(v->stream, ret, why);

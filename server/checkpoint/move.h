@@ -33,6 +33,7 @@ struct cks_move {
 	int stream;			      /* after the receiver's first object */
 	struct cks_memory_file memory;	      /* in job->pool, with marks; empty: CRIU sends all */
 	struct cks_chunks *chunks;	      /* what of that the receiver has */
+	unsigned int rounds;		      /* that have sent some of it before */
 };
 
 /*

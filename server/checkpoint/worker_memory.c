@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -50,17 +51,39 @@ static int list_pieces(pid_t pid, const struct cks_pool_table *table, struct cks
 	return ret == 0 && left > 0 ? -EINVAL : ret;
 }
 
+int cks_worker_memory_saved(pid_t pid, uint64_t at, struct cks_pool_saved *saved,
+			    struct cks_piece_hash **marks)
+{
+	int ret = cks_worker_memory_read(pid, at, saved, sizeof(*saved));
+
+	*marks = NULL;
+	if (ret == 0 && saved->count > CK_MEMORY_MAX)
+		ret = -EINVAL;
+	if (ret == 0 && !(*marks = calloc(saved->count + 1, sizeof(**marks))))
+		ret = -ENOMEM;
+	if (ret == 0 && saved->count > 0)
+		ret = cks_worker_memory_read(pid, saved->marks, *marks,
+					     saved->count * sizeof(**marks));
+	if (ret == 0)
+		return 0;
+	free(*marks);
+	*marks = NULL;
+	return ret;
+}
+
 int cks_worker_memory_marks(pid_t pid, uint64_t at, struct cks_memory_file *file)
 {
 	struct cks_pool_saved saved;
-	int ret = cks_worker_memory_read(pid, at, &saved, sizeof(saved));
+	struct cks_piece_hash *marks;
+	int ret = cks_worker_memory_saved(pid, at, &saved, &marks);
 
-	if (ret == 0)
-		file->key = saved.key;
-	for (size_t i = 0; ret == 0 && i < file->count && i < saved.count; i++)
-		ret = cks_worker_memory_read(pid, saved.marks + i * sizeof(file->pieces[i].mark),
-					     &file->pieces[i].mark, sizeof(file->pieces[i].mark));
-	return ret;
+	if (ret < 0)
+		return ret;
+	file->key = saved.key;
+	for (size_t i = 0; i < file->count && i < saved.count; i++)
+		file->pieces[i].mark = marks[i];
+	free(marks);
+	return 0;
 }
 
 int cks_worker_memory_pool(pid_t pid, int fd)

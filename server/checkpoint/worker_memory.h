@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "server/checkpoint/memory_file.h"
+#include "server/processes/pool_table.h"
 
 /* Copy @size bytes from @at of process @pid to @data, and the other way. 0 or -EFAULT. */
 int cks_worker_memory_read(pid_t pid, uint64_t at, void *data, size_t size);
@@ -20,8 +21,11 @@ int cks_worker_memory_write(pid_t pid, uint64_t at, void *data, size_t size);
  * they cannot be read, or are too many; then @file is empty. */
 int cks_worker_memory_list(pid_t pid, uint64_t table, struct cks_memory_file *file);
 
-/* What process @pid knows of these pages: the marks of @file, and their key (struct cks_pool_saved
- * at @saved). 0 or -EFAULT. */
+/* What process @pid knows of its pool: struct cks_pool_saved at @at, and its marks, which the
+ * caller frees. 0 or -errno. */
+int cks_worker_memory_saved(pid_t pid, uint64_t at, struct cks_pool_saved *saved,
+			    struct cks_piece_hash **marks);
+/* The same of the pages in @file: their marks, and the key of these. 0 or -errno. */
 int cks_worker_memory_marks(pid_t pid, uint64_t saved, struct cks_memory_file *file);
 /* The file that has them, its descriptor @fd: one for this process; -errno: that is no such
  * file. */

@@ -97,6 +97,34 @@ pid_t cks_helpers_start(struct cks_helpers *h, const struct cks_helper *helper)
 	return r->pid;
 }
 
+static struct running *find_by_data(struct cks_helpers *h, const void *data)
+{
+	for (size_t i = 0; h && i < CK_HELPERS_MAX; i++) {
+		if (h->list[i].fd >= 0 && h->list[i].helper.data == data)
+			return &h->list[i];
+	}
+	return NULL;
+}
+
+bool cks_helpers_send(struct cks_helpers *h, const void *data, json_t *line)
+{
+	const struct running *r = find_by_data(h, data);
+	bool sent = r && cks_json_line_write(r->fd, line) == 0;
+
+	json_decref(line);
+	return sent;
+}
+
+void cks_helpers_forget(struct cks_helpers *h, const void *data)
+{
+	struct running *r = find_by_data(h, data);
+
+	if (!r)
+		return;
+	close(r->fd);
+	r->fd = -1;
+}
+
 size_t cks_helpers_poll(const struct cks_helpers *h, struct pollfd *fds)
 {
 	for (size_t i = 0; i < CK_HELPERS_MAX; i++)

@@ -37,6 +37,11 @@ void cks_helpers_destroy(struct cks_helpers *helpers);
 /* Start one. Its process id, or -errno: then done() is not called. -EBUSY: there are too many. */
 pid_t cks_helpers_start(struct cks_helpers *helpers, const struct cks_helper *helper);
 
+/* To the one with @data, which has not replied: send it a line, which this takes (false: it has
+ * ended); or close its socket, and expect nothing more of it. */
+bool cks_helpers_send(struct cks_helpers *helpers, const void *data, json_t *line);
+void cks_helpers_forget(struct cks_helpers *helpers, const void *data);
+
 /* Fill in CK_HELPERS_MAX descriptors; and handle what poll(2) says of them. */
 size_t cks_helpers_poll(const struct cks_helpers *helpers, struct pollfd *fds);
 void cks_helpers_run(struct cks_helpers *helpers, const struct pollfd *fds,

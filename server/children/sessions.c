@@ -62,15 +62,28 @@ bool cks_workers_gone_client(const struct cks_session_info *session, const char 
 				    why, true);
 }
 
+static bool send_park(const struct cks_session_info *session,
+		      const struct cks_control_park *message)
+{
+	int control = container_of(session, struct worker, info)->control;
+
+	return control >= 0 && send(control, message, sizeof(*message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*message);
+}
+
 bool cks_workers_park(const struct cks_session_info *session, uint64_t room, bool saves,
 		      unsigned int pool_s)
 {
-	int control = container_of(session, struct worker, info)->control;
-	const struct cks_control_park message = {
-		.kind = CK_CONTROL_PARK, .saves = saves, .pool_s = pool_s, .room = room};
+	return send_park(session, &(struct cks_control_park){.kind = CK_CONTROL_PARK,
+							     .saves = saves,
+							     .pool_s = pool_s,
+							     .room = room});
+}
 
-	return control >= 0 && send(control, &message, sizeof(message),
-				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
+bool cks_workers_round(const struct cks_session_info *session, uint64_t room)
+{
+	return send_park(session,
+			 &(struct cks_control_park){.kind = CK_CONTROL_ROUND, .room = room});
 }
 
 bool cks_workers_readmit(struct cks_session_info *session, int pool)

@@ -199,6 +199,13 @@ static void take_note(struct cks_workers *w, struct worker *worker,
 		worker->info.suspension.leaving = note->number;
 		w->changed = true;
 		break;
+	case CK_NOTE_ROUND:
+		worker->info.known = note->known;
+		worker->info.pool_fd = note->pool_fd;
+		worker->info.pool = note->pool;
+		worker->info.rounds++;
+		w->changed = true;
+		break;
 	case CK_NOTE_LEFT:
 		worker->info.table = note->table;
 		worker->info.known = note->known;

@@ -88,6 +88,8 @@ bool cks_workers_send(const struct cks_session_info *session, char kind);
  * checkpoint, after which it goes on; it keeps that memory for @pool_s seconds. */
 bool cks_workers_park(const struct cks_session_info *session, uint64_t room, bool saves,
 		      unsigned int pool_s);
+/* Have it copy what has changed into at most @room bytes of host memory, while it runs. */
+bool cks_workers_round(const struct cks_session_info *session, uint64_t room);
 /* It takes connections again, and the file of its pool back; -1: it has none. */
 bool cks_workers_readmit(struct cks_session_info *session, int pool);
 /* End that. Its memory waits at most @room_ms for room on the GPU. */

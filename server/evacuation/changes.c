@@ -210,17 +210,20 @@ void cks_evacuation_note_copied(struct cks_evacuation *e, CUdevice device, size_
 	}
 }
 
-const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *s)
+static const struct cks_pool_saved *describe_pool(struct cks_evacuation *e)
 {
-	struct cks_evacuation *e = s->evacuation;
-
-	if (cks_evacuation_away(s) == 0 || !e->marked)
+	if (!e->marked)
 		return NULL;
 	e->saved = (struct cks_pool_saved){.marks = (uintptr_t)e->marks->pool,
-					   .count = e->extent / SLOT,
+					   .count = ck_min(e->extent / SLOT, e->marks->count),
 					   .key = e->marks->key,
 					   .fd = cks_host_pool_file(e->pool)};
 	return &e->saved;
+}
+
+const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *s)
+{
+	return cks_evacuation_away(s) > 0 ? describe_pool(s->evacuation) : NULL;
 }
 
 /* --- rounds */
@@ -308,22 +311,23 @@ static bool run_batch(struct cks_session *s, uint64_t room, CUdeviceptr *at)
 	return more;
 }
 
-void cks_evacuation_round(struct cks_session *s, uint64_t room)
+const struct cks_pool_saved *cks_evacuation_round(struct cks_session *s, uint64_t room)
 {
 	struct cks_evacuation *e = s->evacuation;
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	int64_t began = ck_now_us();
 	CUdeviceptr at = 0;
+	bool prepared;
 
 	if (room == 0 || !cks_evacuation_possible(e))
-		return;
+		return NULL;
 	if (ck_driver.cuThreadExchangeStreamCaptureMode) /* no capture of the program is hurt */
 		ck_driver.cuThreadExchangeStreamCaptureMode(&mode);
 	e->copied = 0;
-	if (prepare_round(s, room)) {
-		while (run_batch(s, room, &at))
-			;
-	}
+	prepared = prepare_round(s, room);
+	while (prepared && run_batch(s, room, &at))
+		;
 	ck_debug("beside the program: %zu MiB copied in %lld us", e->copied >> 20,
 		 (long long)(ck_now_us() - began));
+	return prepared ? describe_pool(e) : NULL;
 }

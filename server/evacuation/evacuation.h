@@ -29,8 +29,9 @@ void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL 
  * and the rest is in host memory from the last time. */
 void cks_evacuate(struct cks_session *session, uint64_t room, bool saves,
 		  void (*begins)(uint64_t bytes));
-/* Before that, while the program runs: copy most of what has changed. */
-void cks_evacuation_round(struct cks_session *session, uint64_t room);
+/* Before that, while the program runs: copy most of what has changed. Returns what is known of the
+ * pool, until memory moves the next time; NULL: nothing. */
+const struct cks_pool_saved *cks_evacuation_round(struct cks_session *session, uint64_t room);
 
 /* Move all of it back. After an error all of it is still away: OUT_OF_MEMORY: try again later.
  * @leaving: bytes of memory that another session gives back meanwhile, which this one takes as soon

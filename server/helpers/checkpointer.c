@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/checkpoint/checkpoint.h"
@@ -24,6 +25,9 @@
 
 CK_LOG_DEFINE("server");
 
+#define CK_ROUNDS 16		     /* of a move, at most */
+#define CK_ROUND_SMALL (32ull << 20) /* bytes that are sent while the program waits */
+
 static void fill_manifest(const char *session, const char *program, struct cks_manifest *m)
 {
 	snprintf(m->release, sizeof(m->release), "%s", CK_RELEASE);
@@ -33,7 +37,7 @@ static void fill_manifest(const char *session, const char *program, struct cks_m
 
 /* The bytes before and after they were compressed, and what of these an earlier checkpoint did not
  * have; of a move, the bytes of device memory that were sent. */
-static json_t *report_success(const struct cks_manifest *m, const struct cks_chunks *chunks)
+static json_t *report_success(const struct cks_manifest *m, const struct cks_move *move)
 {
 	uint64_t size = 0, stored = 0, written;
 
@@ -44,9 +48,10 @@ static json_t *report_success(const struct cks_manifest *m, const struct cks_chu
 	written = stored + (uint64_t)m->file.added * CK_MEMORY_PIECE;
 	size += m->file.count * CK_MEMORY_PIECE;
 	stored += (uint64_t)m->file.slots * CK_MEMORY_PIECE;
-	return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I}", "ok", 1, "size", (json_int_t)size,
+	return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:i}", "ok", 1, "size", (json_int_t)size,
 			 "stored", (json_int_t)stored, "written", (json_int_t)written, "memory",
-			 (json_int_t)m->memory, "sent", (json_int_t)chunks->sent);
+			 (json_int_t)m->memory, "sent", (json_int_t)move->chunks->sent, "rounds",
+			 (int)move->rounds);
 }
 
 /* Memory that its worker has moved off the GPU goes into a file; where it cannot be read, CRIU
@@ -129,6 +134,81 @@ static int write_worker(struct cks_checkpoint_job *job, struct cks_move *move,
 	return cks_move_send(move, m, gone, why);
 }
 
+/* The worker may have given its pool up meanwhile. */
+static bool has_chunks(const struct cks_chunks_source *source)
+{
+	struct stat st;
+
+	return source->count > 0 && fstat(source->pool, &st) == 0 &&
+	       (uint64_t)st.st_size >= (uint64_t)source->count * CK_MEMORY_PIECE;
+}
+
+/* What the worker has copied while it runs. 0; 1: it has copied nothing; or -errno. */
+static int send_round(struct cks_move *move, struct cks_why *why)
+{
+	struct cks_chunks_source source = {.pool = -1, .changing = true};
+	struct cks_piece_hash *marks = NULL;
+	struct cks_pool_saved saved;
+	json_int_t known = 0;
+	json_t *answer;
+	int fd = 0, ret = 1;
+
+	cks_helper_round(true);
+	answer = cks_helper_request();
+	if (json_unpack(answer, "{s:I, s:i}", "known", &known, "pool", &fd) == 0 && known != 0)
+		source.pool = cks_worker_memory_pool(move->job->pid, fd);
+	json_decref(answer);
+	if (source.pool >= 0 &&
+	    cks_worker_memory_saved(move->job->pid, (uint64_t)known, &saved, &marks) == 0) {
+		source.marks = marks;
+		source.count = saved.count;
+		source.key = saved.key;
+		if (has_chunks(&source))
+			ret = cks_chunks_send(move->chunks, move->stream, &source, why);
+	}
+	free(marks);
+	if (source.pool >= 0)
+		close(source.pool);
+	return ret;
+}
+
+/* Rounds beside the program, until little has changed since the last one, or they do not shrink.
+ * 0, or -errno: the other server has ended the move. */
+static int send_rounds(struct cks_move *move, struct cks_why *why)
+{
+	uint64_t size = UINT64_MAX, last, before;
+	int ret;
+
+	do {
+		last = size;
+		before = move->chunks->sent;
+		ret = send_round(move, why);
+		size = move->chunks->sent - before;
+		move->rounds += ret == 0;
+	} while (ret == 0 && size > CK_ROUND_SMALL && size < last / 4 * 3 &&
+		 move->rounds < CK_ROUNDS);
+	return ret < 0 ? ret : 0;
+}
+
+/* Rounds, and then the request to send what is left; NULL: there is none. */
+static json_t *prepare_move(struct cks_move *move, pid_t pid)
+{
+	struct cks_checkpoint_job job = {.pid = pid};
+	const struct cks_checkpoint_job *later = move->job;
+	struct cks_why why;
+	int ret;
+
+	move->job = &job;
+	ret = send_rounds(move, &why);
+	move->job = later;
+	if (ret < 0) {
+		cks_helper_answer(report_failure(&job, false, &why));
+		return NULL;
+	}
+	cks_helper_round(false);
+	return cks_helper_request();
+}
+
 int cks_checkpointer_main(void)
 {
 	struct cks_checkpoint_job job = {.pool = -1,
@@ -151,6 +231,10 @@ int cks_checkpointer_main(void)
 	prctl(PR_SET_NAME, "cricket-ckpt");
 	if (json_unpack(request, "{s:s}", "remove", &folder) == 0)
 		return remove_folder(folder);
+	if (json_unpack(request, "{s:i}", "rounds", &pid) == 0) {
+		json_decref(request);
+		request = prepare_move(&move, pid);
+	}
 	if (!m || json_unpack(request, "{s:s, s:i, s:b, s?I, s?s, s?b, s?b}", "directory",
 			      &job.directory, "pid", &pid, "keep", &keep, "table", &table,
 			      "recover", &folder, "filed", &filed, "pooled", &pooled) < 0)
@@ -161,7 +245,7 @@ int cks_checkpointer_main(void)
 	job.pooled = pooled;
 	ret = folder ? cks_checkpoint_recover(&job, folder, filed, m, &gone, &why)
 		     : write_worker(&job, &move, request, m, &gone, &why);
-	cks_helper_answer(ret == 0 ? report_success(m, &chunks) : report_failure(&job, gone, &why));
+	cks_helper_answer(ret == 0 ? report_success(m, &move) : report_failure(&job, gone, &why));
 	cks_memory_file_free(&move.memory);
 	cks_chunks_free(&chunks);
 	cks_manifest_free(m);

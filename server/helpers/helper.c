@@ -59,6 +59,11 @@ void cks_helper_goes_on(void)
 	send_news("goes_on", json_true());
 }
 
+void cks_helper_round(bool more)
+{
+	send_news("round", json_boolean(more));
+}
+
 void cks_helper_answer(json_t *reply)
 {
 	/* the supervisor may have ended; the work is done all the same */

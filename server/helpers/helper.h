@@ -8,6 +8,8 @@
 #define CK_SERVER_HELPERS_HELPER_H
 
 #include <jansson.h>
+#include <stdbool.h>
+
 #define CK_CHECKPOINTER_ARGUMENT "--checkpointer"
 #define CK_RESTORER_ARGUMENT "--restorer"
 
@@ -22,20 +24,24 @@ json_t *cks_helper_request(void);
 /*
  * News before the reply, each a line {NAME: ...}. `folder`: where files are written; `filed`:
  * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: what was waited
- * for is done, and the rest of the work goes on.
+ * for is done, and the rest of the work goes on; `round`: the worker is to copy what has changed,
+ * or, false, to leave: another request follows.
  */
 void cks_helper_began(const char *folder);
 void cks_helper_filed(void);
 void cks_helper_goes_on(void);
+void cks_helper_round(bool more);
 
 /* Send the reply, which it takes, and close the socket. */
 void cks_helper_answer(json_t *reply);
 
 /*
- * checkpointer.c: write a parked worker into files. The request: criu, directory, driver, pid,
- * session, id, program, memory, table, saved and pool (server/processes/pool_table.h), keep,
- * replace (checkpoint.h), move: to the server that descriptor 4 leads to, instead of into a folder.
- * Or, after such a process was killed (checkpoint.h): recover: its folder, directory, pid, table,
+ * checkpointer.c: write a parked worker into files. Before a move, while the worker runs: rounds,
+ * its process id. It asks for rounds then, each with an answer: known and pool (pool_table.h),
+ * where known is 0 if there was none. The request: criu, directory, driver, pid, session, id,
+ * program, memory, table, saved and pool (server/processes/pool_table.h), keep, replace
+ * (checkpoint.h), move: to the server that descriptor 4 leads to, instead of into a folder. Or,
+ * after such a process was killed (checkpoint.h): recover: its folder, directory, pid, table,
  * filed, keep, pooled. Or, with only a folder to remove: remove. Returns the exit status.
  */
 int cks_checkpointer_main(void);

@@ -87,6 +87,7 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
 	travel->step = OVER;
+	cks_helpers_forget(server->helpers, travel);
 	if (!travel->by_time) {
 		cks_control_answer(server->control, travel->asker, reply);
 		return;
@@ -138,7 +139,7 @@ int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers
 		if (travel->step == SUSPENDING && s &&
 		    (s->suspension.state == CK_SUSPENDED || s->suspension.state == CK_RUNNING))
 			return 0;
-		if (travel->step == REMOVING || travel->step == STAYING)
+		if (travel->step == REMOVING || travel->step == STAYING || travel->step == ROUNDS)
 			due = ck_min(due, travel->again);
 	}
 	return due == INT64_MAX ? -1 : ck_max(due - ck_now_ms(), (int64_t)0);
@@ -183,12 +184,16 @@ static bool begin_leaving(struct cks_server *server, struct travel *travel,
 	return true;
 }
 
-/* Suspend it first, unless it is. NULL: it is on its way. */
-static json_t *suspend_and_leave(struct cks_server *server, struct travel *travel,
-				 struct cks_session_info *s)
+/* Whose travel it is. */
+static void take_session(struct travel *travel, const struct cks_session_info *s)
 {
 	travel->number = s->number;
 	memcpy(travel->session, cks_workers_id(s), sizeof(travel->session));
+}
+
+/* Suspend it first, unless it is. */
+json_t *travel_suspend(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
+{
 	travel->resumes = s->suspension.state != CK_SUSPENDED;
 	travel->held = s->suspension.held;
 	if (travel->resumes || s->suspension.parked)
@@ -251,7 +256,11 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 	travel->keeps = travel->again_s > 0;
 	travel->pooled = travel->keeps || takes_chunks(request);
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
-	error = suspend_and_leave(server, travel, s);
+	take_session(travel, s);
+	if (stream >= 0 && travel->pooled && s->suspension.state == CK_RUNNING &&
+	    travel_begin_rounds(server, travel, s))
+		return NULL;
+	error = travel_suspend(server, travel, s);
 	if (error)
 		travel->step = OVER;
 	return error;
@@ -292,7 +301,8 @@ void cks_migration_save(struct cks_server *server, struct cks_session_info *s,
 		return;
 	travel->keeps = travel->pooled = travel->by_time = true;
 	travel->again_s = (unsigned int)server->options->limits.value[CK_LIMIT_SAVE];
-	error = suspend_and_leave(server, travel, s);
+	take_session(travel, s);
+	error = travel_suspend(server, travel, s);
 	if (error)
 		travel_finish(server, travel, error);
 }
@@ -310,13 +320,22 @@ static void note_pause(struct cks_server *server, struct travel *travel)
 {
 	const struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 
-	if (!s)
+	if (!s || !travel->resumes) /* an earlier note does not count */
 		return;
 	if (travel->began == 0 && s->suspension.said.kind == CK_NOTE_PARKED)
 		travel->began = ck_now_ms() - s->suspension.said.move_ms;
 	if (travel->began > 0 && travel->pause_ms == 0 && travel->stays &&
 	    s->suspension.state == CK_RUNNING)
 		travel->pause_ms = (unsigned int)(ck_now_ms() - travel->began);
+}
+
+/* Its checkpointer has ended before the session has left: it goes on. */
+static void give_up(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
+{
+	s->suspension.held &= travel->held;
+	if (travel->resumes)
+		json_decref(cks_resume(server->suspender, s, NULL, NULL));
+	travel_finish(server, travel, json_incref(travel->reply));
 }
 
 static void check_suspended(struct cks_server *server, struct travel *travel)
@@ -329,7 +348,9 @@ static void check_suspended(struct cks_server *server, struct travel *travel)
 		s->suspension.held &= travel->held;
 		travel_finish(server, travel,
 			      cks_control_error("it cannot be suspended: %s", s->suspension.why));
-	} else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
+	} else if (s->suspension.state == CK_SUSPENDED && travel->reply)
+		give_up(server, travel, s);
+	else if (s->suspension.state == CK_SUSPENDED && !begin_leaving(server, travel, s))
 		travel_finish(server, travel, cks_control_error("its worker does not respond"));
 }
 
@@ -352,18 +373,22 @@ static void take_pool(struct travel *travel, const struct cks_session_info *s)
 static void check_left(struct cks_server *server, struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+	json_t *error;
 
 	if (s && s->left == CK_STAYS)
 		return;
-	if (s && s->left == CK_LEFT) {
+	if (s && s->left == CK_LEFT && !travel->reply) {
 		take_pool(travel, s);
 		travel_write(server, travel, s);
 		return;
 	}
-	travel_finish(server, travel,
-		      cks_control_error(s ? "the session cannot be written or moved: %s"
-					  : "the session has ended",
-					s ? s->why : ""));
+	if (s && travel->reply)
+		error = json_incref(travel->reply);
+	else
+		error = cks_control_error(s ? "the session cannot be written or moved: %s"
+					    : "the session has ended",
+					  s ? s->why : "");
+	travel_finish(server, travel, error);
 	travel_stay(server, travel);
 }
 
@@ -395,7 +420,9 @@ void cks_travels_run(struct cks_travels *t, struct cks_server *server)
 
 	while ((travel = *at) != NULL) {
 		note_pause(server, travel);
-		if (travel->step == SUSPENDING)
+		if (travel->step == ROUNDS)
+			travel_check_round(server, travel);
+		else if (travel->step == SUSPENDING)
 			check_suspended(server, travel);
 		else if (travel->step == LEAVING)
 			check_left(server, travel);

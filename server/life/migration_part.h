@@ -14,6 +14,7 @@
 struct travel {
 	struct travel *next;
 	enum step {
+		ROUNDS,	    /* its memory is sent while it runs */
 		SUSPENDING, /* its GPU state moves into the worker */
 		LEAVING,    /* the worker closes its connections */
 		WRITING,    /* a checkpointer writes it */
@@ -35,15 +36,18 @@ struct travel {
 	bool stays;    /* it has been saved as far as it must wait for that */
 	bool needless; /* it has come to its end meanwhile */
 	int64_t again; /* while REMOVING: when to try again, in ms; 0: at once; while STAYING: when
-			  the answer waits no longer */
+			  the answer waits no longer; while ROUNDS: when a round is late */
 	bool resumes;  /* if it stays: it was not suspended before */
 	bool rests;    /* a restored one stays suspended, */
 	bool held;     /* until a command resumes it: also one that stays here */
 	int stream;    /* to the server that it moves to; -1: into files */
 	/* the worker keeps its device memory in a file, with which that leaves and comes back */
 	bool pooled;
-	char *folder; /* in which files are written; NULL: the checkpointer has not begun */
-	bool filed;   /* the worker has to drop memory that is in a file there */
+	bool live;	    /* a checkpointer runs from the first round on */
+	unsigned int round; /* struct cks_session_info.rounds, when one was begun */
+	bool rounds_over;   /* the session is to leave */
+	char *folder;	    /* in which files are written; NULL: the checkpointer has not begun */
+	bool filed;	    /* the worker has to drop memory that is in a file there */
 	unsigned int recoveries; /* from checkpointers that were killed */
 	unsigned int number;	 /* of the session */
 	unsigned char session[16];
@@ -72,8 +76,21 @@ void travel_digits(const unsigned char session[16], char digits[CK_TRAVEL_DIGITS
 /* Seconds for which the server knows a session that is elsewhere. */
 uint64_t travel_seconds(const struct cks_server *server);
 
-/* migration_write.c: begin the step WRITING of @session; and: it stays here, and its client may
- * come back. */
+/* migration.c: have @session leave the GPU. NULL: it is on its way; else why not. */
+json_t *travel_suspend(struct cks_server *server, struct travel *travel,
+		       struct cks_session_info *session);
+
+/* migration_rounds.c: begin the step ROUNDS, if there is a process for it; a round; whether that is
+ * done. */
+bool travel_begin_rounds(struct cks_server *server, struct travel *travel,
+			 struct cks_session_info *session);
+void travel_ask_round(struct cks_server *server, struct travel *travel);
+void travel_check_round(struct cks_server *server, struct travel *travel);
+
+/* migration_write.c: the news and the reply of a checkpointer, whose @travel is; */
+void travel_news(struct cks_server *server, const json_t *line, void *travel);
+void travel_written(struct cks_server *server, json_t *reply, void *travel);
+/* begin the step WRITING of @session; and: it stays here, and its client may come back. */
 void travel_write(struct cks_server *server, struct travel *travel,
 		  struct cks_session_info *session);
 void travel_stay(struct cks_server *server, const struct travel *travel);

@@ -62,7 +62,7 @@ static void note_filed(struct cks_server *server, struct travel *travel)
 	travel->filed = s && cks_workers_send(s, CK_CONTROL_DROP);
 }
 
-static void handle_news(struct cks_server *server, const json_t *line, void *data)
+void travel_news(struct cks_server *server, const json_t *line, void *data)
 {
 	const char *folder = json_string_value(json_object_get(line, "folder"));
 	struct travel *travel = data;
@@ -73,19 +73,20 @@ static void handle_news(struct cks_server *server, const json_t *line, void *dat
 		note_filed(server, travel);
 	if (json_is_true(json_object_get(line, "goes_on")))
 		note_copied(server, travel);
+	if (json_is_true(json_object_get(line, "round")))
+		travel_ask_round(server, travel);
+	travel->rounds_over |= json_is_false(json_object_get(line, "round"));
 }
 
 /* --- its reply */
 
-static void handle_written(struct cks_server *server, json_t *reply, void *data);
-
-/* Its reply comes to handle_written() too. 0 or -errno. */
+/* Its reply comes to travel_written() too. 0 or -errno. */
 static int begin_recovery(struct cks_server *server, struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
 				    .control = -1,
-				    .done = handle_written,
+				    .done = travel_written,
 				    .data = travel};
 	pid_t pid;
 
@@ -133,10 +134,18 @@ static void handle_failed(struct cks_server *server, struct travel *travel, json
 	travel_finish(server, travel, reply);
 }
 
-static void handle_written(struct cks_server *server, json_t *reply, void *data)
+void travel_written(struct cks_server *server, json_t *reply, void *data)
 {
 	struct travel *travel = data;
 
+	if (travel->step == ROUNDS) {
+		travel_finish(server, travel, reply);
+		return;
+	}
+	if (travel->step == SUSPENDING || travel->step == LEAVING) {
+		travel->reply = reply; /* the session goes on as soon as it can */
+		return;
+	}
 	if (!json_is_true(json_object_get(reply, "ok"))) {
 		handle_failed(server, travel, reply);
 		return;
@@ -166,8 +175,8 @@ void travel_write(struct cks_server *server, struct travel *travel, struct cks_s
 	char name[CK_SESSION_NAME], id[CK_TRAVEL_DIGITS];
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
 				    .control = travel->stream,
-				    .done = handle_written,
-				    .news = handle_news,
+				    .done = travel_written,
+				    .news = travel_news,
 				    .data = travel};
 	pid_t pid;
 
@@ -182,7 +191,10 @@ void travel_write(struct cks_server *server, struct travel *travel, struct cks_s
 		s->pool_fd);
 	s->written = !travel->keeps; /* its end is no accident */
 	travel->step = WRITING;
-	pid = cks_helpers_start(server->helpers, &helper);
+	if (travel->live)
+		pid = cks_helpers_send(server->helpers, travel, helper.request) ? 0 : -EPIPE;
+	else
+		pid = cks_helpers_start(server->helpers, &helper);
 	if (pid >= 0)
 		return;
 	travel_stay(server, travel);

@@ -58,6 +58,7 @@ struct cks_worker_note {
 		CK_NOTE_FOUND = 16,    /* it does not wait for memory any more */
 		/* between CK_CONTROL_PARK and _PARKED: it begins to give memory back */
 		CK_NOTE_LEAVING = 17,
+		CK_NOTE_ROUND = 18,    /* after CK_CONTROL_ROUND */
 	} kind;
 	unsigned char session[16];
 	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY, _LEFT, _NO_ROOM and _LOST: why
@@ -93,7 +94,7 @@ struct cks_worker_note {
 	/* of CK_NOTE_LEFT: the address of struct cks_pool_table (pool_table.h); 0: nothing is away
 	 */
 	uint64_t table;
-	/* the same of struct cks_pool_saved; 0: there is none */
+	/* the same of struct cks_pool_saved; 0: there is none; of _ROUND too */
 	uint64_t known;
 	int32_t pool_fd; /* and the descriptor of its file; 0: there is none */
 };
@@ -136,6 +137,9 @@ struct cks_control_unpark {
 	uint32_t room_ms;
 	uint64_t leaving;
 };
+/* As struct cks_control_park, while the session runs: copy device memory that has changed into host
+ * memory. Answered in any case. */
+#define CK_CONTROL_ROUND 'r'
 /* Without one: another session returns to the GPU, take no device memory; and it has returned. */
 #define CK_CONTROL_FREEZE 'Z'
 #define CK_CONTROL_THAW 'Y'

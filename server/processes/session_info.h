@@ -123,8 +123,10 @@ struct cks_session_info {
 	struct cks_suspension suspension;
 	struct cks_share share;
 	enum { CK_STAYS, CK_LEFT, CK_CANNOT_LEAVE } left; /* the reply to CK_CONTROL_LEAVE */
-	uint64_t table, known;				  /* of CK_NOTE_LEFT */
-	int pool_fd;					  /* the same; 0: none */
+	/* of CK_NOTE_LEFT, known also of _ROUND */
+	uint64_t table, known;
+	int pool_fd;	     /* the same; 0: none */
+	unsigned int rounds; /* how often CK_NOTE_ROUND has come */
 	/* The worker is about to map the file of its pool again. The driver must not restore it
 	 * before: it would pin other pages. */
 	bool pool_sent;

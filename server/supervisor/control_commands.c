@@ -260,11 +260,15 @@ static void print_restore(const json_t *reply)
 
 static void print_move(const json_t *reply)
 {
+	int rounds = (int)json_integer_value(json_object_get(reply, "rounds"));
+
 	printf("%lld MiB of GPU memory have moved",
 	       (long long)json_integer_value(json_object_get(reply, "memory")) >> 20);
 	if (json_integer_value(json_object_get(reply, "sent")) > 0)
 		printf(", %lld MiB were sent",
 		       (long long)json_integer_value(json_object_get(reply, "sent")) >> 20);
+	if (rounds > 0)
+		printf(", %d round%s beside the program", rounds, rounds == 1 ? "" : "s");
 	if (json_object_get(reply, "pause_ms"))
 		printf("; a pause of %lld ms",
 		       (long long)json_integer_value(json_object_get(reply, "pause_ms")));

@@ -14,6 +14,7 @@
 #include "server/nccl/nccl.h"
 #include "server/processes/gpu_room.h"
 #include "server/processes/messages.h"
+#include "server/processes/pool_table.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/store/held_chunks.h"
@@ -36,6 +37,8 @@ static struct {
 	_Atomic uint64_t leaving;     /* bytes that another session gives back meanwhile */
 	_Atomic uint64_t requests;    /* to park, */
 	_Atomic uint64_t returns;     /* and how many of them have been ended */
+	_Atomic uint64_t rounds;      /* beside the program */
+	_Atomic uint64_t round_room;  /* of the last one */
 	atomic_bool trims;	      /* a thread does */
 	/* of the thread that reports */
 	uint64_t turns, uses;
@@ -127,6 +130,15 @@ static void fill_memory(struct cks_session *s, struct cks_worker_note *note)
 	note->pool = cks_evacuation_pool(s);
 }
 
+/* Copy what has changed, beside the program. NULL: nothing is known of the copies. */
+static const struct cks_pool_saved *run_round(struct cks_session *s, uint64_t room)
+{
+	if (cks_evacuation_away(s) > 0 || atomic_load(&s->gate.closed) > 0)
+		return NULL;
+	cks_lease_trim(s);
+	return cks_evacuation_round(s, room);
+}
+
 static void *come_to_rest(void *session)
 {
 	struct cks_worker_note note = {.kind = CK_NOTE_PARKED};
@@ -135,10 +147,8 @@ static void *come_to_rest(void *session)
 	int64_t begin;
 
 	ck_lock(&park.lock);
-	if (park.saves && cks_evacuation_away(s) == 0 && atomic_load(&s->gate.closed) == 0) {
-		cks_lease_trim(s);
-		cks_evacuation_round(s, park.room);
-	}
+	if (park.saves)
+		run_round(s, park.room);
 	begin = ck_now_ms();
 	if (cks_evacuation_away(s) == 0) { /* else it has not returned since the last time */
 		why = close_gate(s);
@@ -189,10 +199,11 @@ static void *trim_pool(void *session)
 	uint64_t requests;
 
 	do {
-		requests = atomic_load(&park.requests);
+		requests = atomic_load(&park.requests) + atomic_load(&park.rounds);
 		time.tv_sec = ck_max(atomic_load(&park.pool_s), CK_POOL_SECONDS);
 		nanosleep(&time, NULL);
-	} while (requests != atomic_load(&park.requests));
+	} while (requests != atomic_load(&park.requests) + atomic_load(&park.rounds) ||
+		 ck_trylock(&park.lock) != 0);
 	atomic_store(&park.trims, false);
 	cks_gate_join(&s->gate, &pass);
 	if (cks_gate_try_uncounted(&s->gate, &pass)) {
@@ -200,7 +211,38 @@ static void *trim_pool(void *session)
 		cks_gate_leave_uncounted(&pass);
 	}
 	cks_gate_part(&s->gate, &pass);
+	ck_unlock(&park.lock);
 	return NULL;
+}
+
+static void begin_trim(struct cks_session *s)
+{
+	if (!atomic_exchange(&park.trims, true) && !run_aside(trim_pool, s))
+		atomic_store(&park.trims, false);
+}
+
+static void *report_round(void *session)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_ROUND};
+	const struct cks_pool_saved *saved;
+
+	ck_lock(&park.lock);
+	saved = run_round(session, atomic_load(&park.round_room));
+	note.known = (uintptr_t)saved;
+	note.pool_fd = saved ? saved->fd : 0;
+	note.pool = cks_evacuation_pool(session);
+	send_note(&note);
+	ck_unlock(&park.lock);
+	begin_trim(session);
+	return NULL;
+}
+
+void cks_park_round(struct cks_session *s, const struct cks_control_park *message)
+{
+	atomic_fetch_add(&park.rounds, 1);
+	atomic_store(&park.round_room, message->room);
+	if (!run_aside(report_round, s))
+		send_note(&(struct cks_worker_note){.kind = CK_NOTE_ROUND});
 }
 
 /* All memory is back, or none. The others take none meanwhile, and may return some. */
@@ -227,8 +269,7 @@ static void return_memory(struct cks_session *s, struct cks_worker_note *note)
 		snprintf(note->text, sizeof(note->text), "%s", cks_error_name(err));
 		return;
 	}
-	if (!atomic_exchange(&park.trims, true) && !run_aside(trim_pool, s))
-		atomic_store(&park.trims, false);
+	begin_trim(s);
 }
 
 /* Call with the lock held. */

@@ -260,6 +260,9 @@ static void handle_message(union message *message)
 	case CK_CONTROL_PARK:
 		cks_park(worker.session, &message->park);
 		break;
+	case CK_CONTROL_ROUND:
+		cks_park_round(worker.session, &message->park);
+		break;
 	case CK_CONTROL_UNPARK:
 		cks_unpark(worker.session, &message->unpark);
 		break;

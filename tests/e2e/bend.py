@@ -1,6 +1,6 @@
 """tests/e2e/bend.py - runs a command, and disturbs the connection to it; for test_move.py and test_move_memory.py.
 
-    bend.py COMMAND [--cut BYTES] [--until WORD] [--flip BYTES] [--wait BYTES FILE] [--old]
+    bend.py COMMAND [--cut BYTES] [--until WORD] [--flip BYTES] [--wait BYTES FILE]... [--old]
 
 cuts it after BYTES towards the command, or when the command says WORD; changes the byte there; waits there until FILE exists (it makes
 FILE.reached); makes the command one of an older release, which knows only the first format.
@@ -17,7 +17,7 @@ parser.add_argument("command")
 parser.add_argument("--cut", type=int, default=-1)
 parser.add_argument("--until", default="")
 parser.add_argument("--flip", type=int, default=-1)
-parser.add_argument("--wait", nargs=2)
+parser.add_argument("--wait", nargs=2, action="append", default=[])
 parser.add_argument("--old", action="store_true")
 options = parser.parse_args()
 process = subprocess.Popen(["sh", "-c", options.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -35,7 +35,8 @@ def wait(file):
 
 def forward():
     at = 0
-    places = sorted(place for place in (options.cut, options.flip, int(options.wait[0]) if options.wait else -1) if place >= 0)
+    waits = {int(place): file for place, file in options.wait}
+    places = sorted(place for place in (options.cut, options.flip, *waits) if place >= 0)
     while True:
         while places and places[0] <= at:
             places.pop(0)
@@ -49,8 +50,8 @@ def forward():
         at += len(data)
         if at == options.cut:
             cut()
-        if options.wait and at == int(options.wait[0]):
-            wait(options.wait[1])
+        if at in waits:
+            wait(waits[at])
     process.stdin.close()
 
 

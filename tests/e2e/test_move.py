@@ -38,7 +38,7 @@ def test_a_program_does_not_notice_that_its_session_moves(servers, start_program
         program.go_on()
         done = move(here, there.address("tcp"), receiver(there, tmp_path))
         assert done.returncode == 0, done.stderr + here.log() + there.log()
-        assert re.fullmatch(r"\d+ MiB of GPU memory have moved, \d+ MiB were sent; a pause of \d+ ms\n", done.stdout), done.stdout
+        assert re.fullmatch(r"\d+ MiB of GPU memory have moved, \d+ MiB were sent, 1 round beside the program; a pause of \d+ ms\n", done.stdout), done.stdout
         assert session_of(here) is None and session_of(there)
         program.go_on()
     assert program.end() == 0, program.errors
@@ -111,7 +111,8 @@ def bent(via, **how):
     """VIA behind bend.py, with its options."""
     words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via]
     for name, value in how.items():
-        words += [f"--{name}", *(value if isinstance(value, tuple) else [] if value is True else [value])]
+        for one in value if isinstance(value, list) else [value]:
+            words += [f"--{name}", *(one if isinstance(one, tuple) else [] if one is True else [one])]
     return " ".join(shlex.quote(str(word)) for word in words)
 
 

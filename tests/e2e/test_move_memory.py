@@ -1,14 +1,16 @@
-"""tests/e2e/test_move_memory.py - device memory of sessions that move: in chunks beside CRIU's files, each compared when it comes."""
+"""tests/e2e/test_move_memory.py - device memory of sessions that move: in chunks beside CRIU's files, and most of it while the program runs."""
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
+import textwrap
 
 import pytest
 
-from conftest import DRIVER, SLOW, wait_until
+from conftest import DRIVER, SLOW, client_env, wait_until
 from holder import programs_that_hold_memory  # noqa: F401
 from test_checkpoint_changes import PIECES, programs_that_change_memory  # noqa: F401
 from test_checkpoint_faults import asking, criu_with_gates, kill_helper  # noqa: F401
@@ -58,6 +60,83 @@ def test_a_suspended_or_parked_session_moves_as_before(servers, changer, tmp_pat
         done = move(here, there.address("tcp"), receiver(there, tmp_path))
         assert done.returncode == 0, done.stderr + here.log() + there.log()
         assert program.is_same(), there.log()
+
+
+# --- while the program runs
+
+def test_a_program_runs_while_its_memory_is_sent(servers, changer, tmp_path):
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    with asking(first, "move", session_of(first), second.address("tcp"), bent(receiver(second, tmp_path), wait=gates_in(tmp_path)[:1])) as asker:
+        wait_until((tmp_path / "rounds.reached").exists, 60, "some of the memory is sent")
+        assert program.is_same() and session_of(first)
+        program.change(3, 12)
+        (tmp_path / "rounds").touch()
+        out, error = asker.communicate(timeout=60 * SLOW)
+    assert asker.returncode == 0, error + first.log()
+    assert re.search(r", (\d+) MiB were sent, 1 rounds? beside the program; a pause of \d+ ms\n", out), out
+    assert int(re.search(r"(\d+) MiB were sent", out)[1]) >= MEMORY + 4, out     # what has changed was sent again
+    assert session_of(first) is None and program.is_same(), second.log()
+
+
+# Changes one piece after the other of PIECES, STEP of them in all, without a break, and compares each with what it has written there before.
+CHURN = textwrap.dedent("""
+    import ctypes, os, sys, threading
+    cuda = ctypes.CDLL(None)
+    def ok(result):
+        assert result == 0, result
+    piece, count, step = 2 << 20, int(sys.argv[1]), int(sys.argv[2])
+    context, at = ctypes.c_void_p(), ctypes.c_uint64()
+    ok(cuda.cuInit(0)); ok(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)); ok(cuda.cuCtxSetCurrent(context))
+    ok(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(piece * count)))
+    base, back, ends = os.urandom(piece), ctypes.create_string_buffer(piece), threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ends.set()), daemon=True).start()
+    def put(i, turn):
+        data[i] = (turn << 32 | i).to_bytes(8, "little") + base[8:]
+        ok(cuda.cuMemcpyHtoD_v2(place(i), data[i], ctypes.c_size_t(piece)))
+    def place(i):
+        return ctypes.c_uint64(at.value + i * piece)
+    def check(i):
+        ok(cuda.cuMemcpyDtoH_v2(back, place(i), ctypes.c_size_t(piece)))
+        assert back.raw == data[i], i
+    data, turn = [b""] * count, 0
+    for i in range(count):
+        put(i, 0)
+    print("ready", flush=True)
+    while not ends.is_set():
+        turn += 1
+        for i in range(step):
+            check(i)
+            put(i, turn)
+    for i in range(count):
+        check(i)
+    print("same", turn, flush=True)
+""")
+
+
+@pytest.mark.parametrize("step", [4, 48])
+def test_a_program_that_keeps_changing_its_memory_moves(servers, tmp_path, step):
+    """Rounds shrink to what it changes meanwhile, or do not shrink: they end in any case."""
+    first, second = servers("first"), servers("second")
+    with subprocess.Popen([sys.executable, "-c", CHURN, "48", str(step)], env=client_env(first.address("tcp")), text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        try:
+            assert program.stdout.readline() == "ready\n", program.stderr.read()
+            for here, there in ((first, second), (second, first)):
+                done = move(here, there.address("tcp"), receiver(there, tmp_path))
+                assert sent(done) >= 96 and int(re.search(r"(\d+) rounds? beside", done.stdout)[1]) >= 2, done.stdout
+            out, error = program.communicate("", timeout=120 * SLOW)
+        finally:
+            program.kill()
+    assert out.startswith("same "), out + error + first.log() + second.log()
+
+
+def test_memory_that_cannot_be_copied_beside_the_program_moves_as_before(servers, changer, tmp_path):
+    first, second = servers("first", "--park-memory", "0"), servers("second")
+    program = changer(first.address("tcp"))
+    done = move(first, second.address("tcp"), receiver(second, tmp_path))
+    assert sent(done) == 0 and "rounds" not in done.stdout, done.stdout
+    assert program.is_same(), second.log()
 
 
 # --- servers of older releases
@@ -112,29 +191,58 @@ def test_wrong_bytes_end_the_move(servers, changer, tmp_path, place):
     assert_goes_on(first, second, program, tmp_path)
 
 
+def stop_in(phase, program, asker, tmp_path):
+    """Lets the move come to the rounds beside the program, or to the rest, which is all of the memory: meanwhile it has changed."""
+    wait_until((tmp_path / "rounds.reached").exists, 60, "some of the memory is sent")
+    if phase == "rest":
+        program.change(*range(PIECES))
+        (tmp_path / "rounds").touch()
+        wait_until((tmp_path / "rest.reached").exists, 60, "some of the rest is sent")
+    assert asker.poll() is None
+
+
+def gates_in(tmp_path):
+    return [(8 << 20, tmp_path / "rounds"), (48 << 20, tmp_path / "rest")]
+
+
+@pytest.mark.parametrize("phase", ["rounds", "rest"])
 @pytest.mark.parametrize("killed", ["receiver", "sender", "worker"])
-def test_processes_that_are_killed_while_memory_is_sent(servers, changer, tmp_path, killed):
-    first, second, gate = servers("first"), servers("second"), tmp_path / "gate"
+def test_processes_that_are_killed_while_memory_is_sent(servers, changer, tmp_path, killed, phase):
+    first, second = servers("first"), servers("second")
     program = changer(first.address("tcp"))
-    via = bent(f"echo $$ > {tmp_path}/pid; exec {receiver(second, tmp_path)}", wait=(8 << 20, gate))
+    via = bent(f"echo $$ > {tmp_path}/pid; exec {receiver(second, tmp_path)}", wait=gates_in(tmp_path))
     (worker,) = first.workers()
     with asking(first, "move", session_of(first), second.address("tcp"), via) as asker:
-        wait_until((tmp_path / "gate.reached").exists, 60, "some of the memory is sent")
+        stop_in(phase, program, asker, tmp_path)
         if killed == "sender":
             kill_helper(first)
         else:
             os.kill(worker if killed == "worker" else int((tmp_path / "pid").read_text()), signal.SIGKILL)
-        gate.touch()
+        for name in ("rounds", "rest"):
+            (tmp_path / name).touch()
         error = asker.communicate(timeout=60 * SLOW)[1]
         assert asker.returncode == 1, error
     for folder in tmp_path.glob("cricket-receive-*"):
-        assert killed == "receiver"     # which nothing could remove
-        folder.rename(tmp_path / "left")
+        if killed == "receiver":     # which nothing could remove
+            folder.rename(tmp_path / "left")
     if killed == "worker":
         assert program.ask("?") == ""
         wait_until(lambda: session_of(first) is None and session_of(second) is None, 30, first.log)
     else:
         assert_goes_on(first, second, program, tmp_path)
+
+
+@pytest.mark.parametrize("how", ["cut", "flip"])
+def test_a_fault_in_the_rest_leaves_the_session_where_it_was(servers, changer, tmp_path, how):
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    via = bent(receiver(second, tmp_path), wait=gates_in(tmp_path), **{how: 50 << 20})
+    with asking(first, "move", session_of(first), second.address("tcp"), via) as asker:
+        stop_in("rest", program, asker, tmp_path)
+        (tmp_path / "rest").touch()
+        error = asker.communicate(timeout=60 * SLOW)[1]
+        assert asker.returncode == 1 and ("has changed on the way" in error) == (how == "flip"), error
+    assert_goes_on(first, second, program, tmp_path)
 
 
 def test_a_session_goes_on_when_its_pool_has_left_and_the_sender_is_killed(servers, changer, gates, tmp_path):

@@ -144,6 +144,9 @@ static void test_later_only_changes_are_sent(void **state)
 	t->source.count = 2;
 	assert_int_equal(transfer(t), 0);
 	assert_same(t);
+	t->source = (struct cks_chunks_source){.pool = -1};
+	assert_int_equal(transfer(t), 0);
+	assert_same(t);
 }
 
 static void test_the_receiver_compares_bytes_that_have_no_mark_too(void **state)
@@ -219,7 +222,6 @@ static void test_announcements_of_another_form_are_refused(void **state)
 	struct talk *t = *state;
 	json_t *const all[] = {
 		json_object(),
-		announcement(0, chunk, KEY),
 		announcement(-1, chunk, KEY),
 		announcement(2, chunk, KEY),
 		announcement(1, chunk + 1, KEY),
