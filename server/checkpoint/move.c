@@ -100,6 +100,8 @@ int cks_move_send(const struct cks_move *v, struct cks_manifest *m, bool *gone, 
 		kill(job->pid, SIGKILL);
 		cks_stream_write(v->stream, json_pack("{s:b}", "ok", 1));
 	} else {
+		/* a receiver that has it may hear of this only by that */
+		cks_stream_write(v->stream, json_pack("{s:b}", "ok", 0));
 		*gone = cks_checkpoint_give_back(job, &v->memory) < 0;
 		kill(job->pid, *gone ? SIGKILL : SIGCONT);
 	}
@@ -200,8 +202,12 @@ int cks_move_confirm(int stream, json_t *result)
 {
 	struct cks_why why;
 	int ret = cks_stream_write(stream, result);
-	json_t *given_up = ret == 0 ? cks_stream_read(stream, &why) : NULL;
+	json_t *said = ret == 0 ? cks_stream_read(stream, &why) : NULL;
 
-	json_decref(given_up);
-	return given_up ? 0 : -EPIPE;
+	if (said)
+		ret = json_is_true(json_object_get(said, "ok")) ? 0 : -ECANCELED;
+	else
+		ret = -EPIPE;
+	json_decref(said);
+	return ret;
 }

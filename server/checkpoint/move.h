@@ -16,7 +16,7 @@
  *     {"manifest": {...}}
  *                                         {"ok": true, "session": NAME}, or {"ok": false, "error":
  *                                         WHY}
- *     {"ok": true}
+ *     {"ok": true}: the worker here has ended; or {"ok": false}
  */
 #ifndef CK_SERVER_CHECKPOINT_MOVE_H
 #define CK_SERVER_CHECKPOINT_MOVE_H
@@ -50,8 +50,8 @@ int cks_move_send(const struct cks_move *move, struct cks_manifest *manifest, bo
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
 		     struct cks_chunks *chunks, struct cks_why *why);
 
-/* Send the result, an object, which it takes. 0: the sender has given up its worker. Else the one
- * that was received must end. */
+/* Send the result, an object, which it takes. 0: the sender has given up its worker. -ECANCELED: it
+ * has not, and the one that was received must end. -EPIPE: that is not known. */
 int cks_move_confirm(int stream, json_t *result);
 
 #endif

@@ -192,18 +192,26 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	struct cks_why why = {.text = ""};
 	char *name = NULL;
 	json_t *reply;
+	bool ends;
+	int ret;
 
 	if (cks_move_receive(options->criu, stream, store, &chunks, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
 		reply = restore_session(server, store->part, chunks.file, &name);
 	cks_chunks_free(&chunks); /* the session has it */
-	if (cks_move_confirm(stream, json_incref(reply)) < 0 &&
-	    json_is_true(json_object_get(reply, "ok"))) {
+	ends = !json_is_true(json_object_get(reply, "ok"));
+	ret = cks_move_confirm(stream, json_incref(reply));
+	if (ret < 0 && !ends) {
+		ends = ret == -ECANCELED;
 		json_decref(reply);
-		reply = cks_control_error("the other server has not released the session");
+		/* only the other server tells the program to come here */
+		reply = cks_control_error(
+			ends ? "the other server has not released the session"
+			     : "the other server has not said whether it has released the "
+			       "session, which ends unless its program comes (--keep)");
 	}
-	if (name && !json_is_true(json_object_get(reply, "ok")))
+	if (name && ends)
 		json_decref(cks_ctl_ask(
 			server, json_pack("{s:s, s:s}", "command", "end", "session", name), -1));
 	free(name);

@@ -1,8 +1,8 @@
 """tests/e2e/bend.py - runs a command, and disturbs the connection to it; for test_move.py and test_move_memory.py.
 
-    bend.py COMMAND [--cut BYTES] [--until WORD] [--flip BYTES] [--wait BYTES FILE]... [--old]
+    bend.py COMMAND [--cut BYTES] [--until WORD] [--last WORD] [--flip BYTES] [--wait BYTES FILE]... [--old]
 
-cuts it after BYTES towards the command, or when the command says WORD; changes the byte there; waits there until FILE exists (it makes
+cuts it after BYTES towards the command, when the command says WORD, or before a WORD towards it; changes the byte there; waits there until FILE exists (it makes
 FILE.reached); makes the command one of an older release, which knows only the first format.
 """
 import argparse
@@ -16,6 +16,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("command")
 parser.add_argument("--cut", type=int, default=-1)
 parser.add_argument("--until", default="")
+parser.add_argument("--last", default="")
 parser.add_argument("--flip", type=int, default=-1)
 parser.add_argument("--wait", nargs=2, action="append", default=[])
 parser.add_argument("--old", action="store_true")
@@ -45,6 +46,8 @@ def forward():
             break
         if at - 1 < options.flip <= at + len(data) - 1:
             data[options.flip - at] ^= 1
+        if options.last and options.last.encode() in data:
+            cut()
         process.stdin.write(data)
         process.stdin.flush()
         at += len(data)

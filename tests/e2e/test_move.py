@@ -130,14 +130,27 @@ def test_a_connection_that_is_cut_leaves_the_session_where_it_was(servers, start
 
 
 def test_a_server_that_was_not_believed_ends_its_copy(servers, start_program, expected, tmp_path):
-    """The receiver has restored the session, but the sender does not hear of it."""
-    first, second = servers("first"), servers("second")
+    """The receiver has restored the session, but the sender does not hear of it. No program comes there."""
+    first, second = servers("first"), servers("second", "--keep", "2")
     program = start_program(first.address("tcp"))
     program.go_on()
     done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), until='"session"'))
     assert done.returncode == 1, done.stdout
     assert session_of(first)
     wait_until(lambda: session_of(second) is None, 30, "the second server ends its copy")
+    assert program.end() == 0, program.errors
+    assert program.result == expected
+
+
+def test_a_session_is_at_the_receiver_when_only_the_last_word_of_the_sender_is_lost(servers, start_program, expected, tmp_path):
+    """Its old worker has ended then."""
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    done = move(first, second.address("tcp"), bent(receiver(second, tmp_path), last='{"ok":true}'))
+    assert done.returncode == 0, done.stderr
+    assert session_of(first) is None and session_of(second)
+    program.go_on()
     assert program.end() == 0, program.errors
     assert program.result == expected
 

@@ -179,6 +179,8 @@ static void test_a_result_counts_when_the_sender_has_confirmed_it(void **state)
 
 	cks_stream_write(t->ends[0], json_pack("{s:b}", "ok", 1));
 	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), 0);
+	cks_stream_write(t->ends[0], json_pack("{s:b}", "ok", 0));
+	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), -ECANCELED);
 	hang_up(t);
 	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), -EPIPE);
 }
