@@ -25,7 +25,8 @@ from suspend import ROOT, Server, row
 from survive import KEEP, criu
 
 # Fills its memory, and compares all of it when it gets a line. A word in each 2 MiB makes them differ; "change N" changes it in each Nth.
-# Meanwhile it reads a word again and again: "gap" asks for the longest time that this took.
+# Meanwhile it reads a word again and again: "gap" asks for the longest time that this took since the last such line. "churn N" does the
+# same as "change N" once a second, until "rest".
 HOLD = """
 import ctypes, os, sys, threading, time
 c = ctypes.CDLL("libcuda.so.1")
@@ -65,6 +66,12 @@ def change(step):
         changes[i, at] = changes.get((i, at), 0) + 1
         ok(c.cuMemcpyHtoD_v2(ctypes.c_uint64(pieces[i].value + at), word(i, at), ctypes.c_size_t(8)))
     ok(c.cuCtxSynchronize())
+churning = threading.Event()
+def churn(step):
+    ok(c.cuCtxSetCurrent(context))
+    while churning.is_set():
+        change(step)
+        time.sleep(1)
 if len(sys.argv) > 3:
     threading.Thread(target=watch, daemon=True).start()
 print("ready", flush=True)
@@ -76,6 +83,18 @@ for line in sys.stdin:
         continue
     if line.startswith("gap"):
         print(round(gap * 1000), flush=True)
+        gap = 0
+        continue
+    if line.startswith("churn"):
+        churning.set()
+        churner = threading.Thread(target=churn, args=[int(line.split()[1])])
+        churner.start()
+        print("churning", flush=True)
+        continue
+    if line.startswith("rest"):
+        if churning.is_set():
+            churning.clear()
+            churner.join()
         continue
     good = True
     for i, at in enumerate(pieces):

@@ -35,6 +35,8 @@
 #   exchange 90 s        two programs of EXCHANGE_GB (32) take turns on a GPU with room for one: how long they take to exchange their places
 #   checkpoint 180 s     sessions of CHECKPOINT_GB (2) into files in CHECKPOINT_DIR (/var/tmp) and out of them; one of CHECKPOINT_CHANGES_GB (10)
 #                        again and again, of which 1 % changes: pause and bytes of the first and of later checkpoints; needs CRIU
+#   move    180 s        sessions of MOVE_GB (2 10 32), of which 1 % changes each second, between two servers for this GPU: pause, time, bytes,
+#                        rounds; MOVE_CHANGES: other percentages, as in "0 1 10"; needs CRIU
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
@@ -348,6 +350,20 @@ checkpoint() {
 			--turns "${CHECKPOINT_TURNS:-$((QUICK ? 1 : 3))}" 2>> "$OUT/checkpoint.err"
 	done | table
 	tail -n 20 "$OUT/checkpoint.err"
+	server
+}
+
+# A session that moves between two servers of one GPU, each in a network of its own.
+move() {
+	local gb changes
+	server_end
+	for gb in ${MOVE_GB:-2 10 32}; do
+		for changes in ${MOVE_CHANGES:-1}; do
+			echo "--- move, $gb GiB, $changes % changed each second"
+			python3 bench/move.py --driver "$DRIVER" --gb "$gb" --changes "$changes" --turns "${MOVE_TURNS:-$((QUICK ? 2 : 4))}" 2>> "$OUT/move.err"
+		done
+	done | table
+	tail -n 20 "$OUT/move.err"
 	server
 }
 

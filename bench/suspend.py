@@ -79,9 +79,9 @@ def row(name, **values):
 
 
 class Server:
-    """A server of its own, at a free port, as user USER if that is given."""
+    """A server of its own, at a free port, as user USER if that is given; the words BEFORE run it."""
 
-    def __init__(self, driver, *options, user=None):
+    def __init__(self, driver, *options, user=None, before=()):
         self.home = pathlib.Path(tempfile.mkdtemp())
         self.command = [str(ROOT / "cpu" / "cricket-rpc-server"), "--unix", str(self.home / "s")]
         with socket.socket() as s:
@@ -90,7 +90,6 @@ class Server:
         self.env = env = dict(os.environ, CRICKET_CACHE_DIR=str(self.home / "cache"), HOME=str(self.home),
                               CRICKET_EMU=f"usage={self.home}/usage," + os.environ.get("CRICKET_EMU", ""))
         env["LD_LIBRARY_PATH"] = f"{os.environ.get('LIBS', ROOT / 'build/lib')}:{env.get('LD_LIBRARY_PATH', '')}"
-        before = []
         if user:
             os.chown(self.home, user, user)
             before = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
