@@ -128,6 +128,11 @@ bool cks_travels_saving(const struct cks_travels *t)
 	return travel != NULL;
 }
 
+static bool waits_for_suspender(const struct travel *travel)
+{
+	return travel->step == SUSPENDING || (travel->step == ROUNDS && travel->rounds_over);
+}
+
 int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers)
 {
 	int64_t due = t->due;
@@ -136,7 +141,7 @@ int64_t cks_travels_due(const struct cks_travels *t, struct cks_workers *workers
 		const struct cks_session_info *s = cks_workers_at(workers, travel->number);
 
 		/* the suspender has gone on since cks_travels_run() */
-		if (travel->step == SUSPENDING && s &&
+		if (waits_for_suspender(travel) && s &&
 		    (s->suspension.state == CK_SUSPENDED || s->suspension.state == CK_RUNNING))
 			return 0;
 		if (travel->step == REMOVING || travel->step == STAYING || travel->step == ROUNDS)

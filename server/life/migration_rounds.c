@@ -64,18 +64,28 @@ void travel_ask_round(struct cks_server *server, struct travel *travel)
 		travel->again = ck_now_ms() + CK_LATE_MS + (int64_t)(s->memory >> CK_SLOW_SHIFT);
 }
 
+/* Little is left, or no round helps any more. It may be on its way off the GPU for another reason,
+ * or back. */
+static void end_rounds(struct cks_server *server, struct travel *travel, struct cks_session_info *s)
+{
+	json_t *error;
+
+	if (s->suspension.state != CK_RUNNING && s->suspension.state != CK_SUSPENDED)
+		return;
+	travel->step = SUSPENDING;
+	error = travel_suspend(server, travel, s);
+	if (error)
+		travel_finish(server, travel, error);
+}
+
 void travel_check_round(struct cks_server *server, struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
-	json_t *error;
 
 	if (!s) {
 		travel_finish(server, travel, cks_control_error("the session has ended"));
 	} else if (travel->rounds_over) {
-		travel->step = SUSPENDING;
-		error = travel_suspend(server, travel, s);
-		if (error)
-			travel_finish(server, travel, error);
+		end_rounds(server, travel, s);
 	} else if (travel->again < INT64_MAX && travel->round != s->rounds) {
 		answer_round(server, travel, s);
 	} else if (ck_now_ms() >= travel->again) {

@@ -131,6 +131,19 @@ def test_a_program_that_keeps_changing_its_memory_moves(servers, tmp_path, step)
     assert out.startswith("same "), out + error + first.log() + second.log()
 
 
+def test_a_session_that_leaves_the_gpu_while_its_memory_is_sent_moves_too(servers, changer, tmp_path):
+    """What was sent does not count then: CRIU sends all."""
+    first, second = servers("first", "--suspend-idle", "10"), servers("second")
+    program = changer(first.address("tcp"))
+    with asking(first, "move", session_of(first), second.address("tcp"), bent(receiver(second, tmp_path), wait=gates_in(tmp_path)[:1])) as asker:
+        wait_until(lambda: program.is_same() and (tmp_path / "rounds.reached").exists(), 60, "some of the memory is sent")
+        wait_until(lambda: " is suspended:" in first.log(), 60, first.log)
+        (tmp_path / "rounds").touch()
+        error = asker.communicate(timeout=60 * SLOW)[1]
+    assert asker.returncode == 0, error + first.log()
+    assert session_of(first) is None and program.is_same(), second.log()
+
+
 def test_memory_that_cannot_be_copied_beside_the_program_moves_as_before(servers, changer, tmp_path):
     first, second = servers("first", "--park-memory", "0"), servers("second")
     program = changer(first.address("tcp"))
