@@ -21,6 +21,7 @@
 
 #include "server/checkpoint/chunks.h"
 #include "server/checkpoint/stream.h"
+#include "util/process/available_memory.h"
 #include "util/process/fd.h"
 
 #define CHUNK CK_MEMORY_PIECE
@@ -239,6 +240,17 @@ static void test_announcements_of_another_form_are_refused(void **state)
 	assert_int_equal(t->receiver.file, -1);
 }
 
+static void test_memory_that_the_host_lacks_is_refused_before_it_comes(void **state)
+{
+	json_int_t count = 2 * (json_int_t)(ck_available_memory() / CHUNK);
+	struct talk *t = *state;
+
+	if (count == 0 || count > 2 * (json_int_t)CK_MEMORY_MAX)
+		skip(); /* not known, or more than any session has */
+	assert_int_equal(take(t, announcement(1, count * (json_int_t)CHUNK, KEY)), -ENOMEM);
+	assert_non_null(strstr(t->why.text, "MiB of host memory for the session"));
+}
+
 /* A record for two chunks, and @more bytes. */
 static int take_record(struct talk *t, const uint32_t head[4], const struct cks_piece_hash *hash,
 		       size_t more)
@@ -314,6 +326,7 @@ int main(void)
 		TEST(test_bytes_that_change_on_the_way_are_refused),
 		TEST(test_a_refusal_reaches_the_sender),
 		TEST(test_announcements_of_another_form_are_refused),
+		TEST(test_memory_that_the_host_lacks_is_refused_before_it_comes),
 		TEST(test_records_of_another_form_are_refused),
 		TEST(test_the_key_stays_the_same),
 	};
