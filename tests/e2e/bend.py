@@ -6,6 +6,7 @@ cuts it after BYTES towards the command, when the command says WORD, or before a
 FILE.reached); makes the command one of an older release, which knows only the first format.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -41,7 +42,10 @@ def forward():
     while True:
         while places and places[0] <= at:
             places.pop(0)
-        data = bytearray(os.read(0, min([65536, *[place - at for place in places]])))
+        try:
+            data = bytearray(os.read(0, min([65536, *[place - at for place in places]])))
+        except ConnectionResetError:    # the other end has closed it, and has not read all
+            break
         if not data:
             break
         if at - 1 < options.flip <= at + len(data) - 1:
@@ -55,7 +59,8 @@ def forward():
             cut()
         if at in waits:
             wait(waits[at])
-    process.stdin.close()
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
 
 
 threading.Thread(target=forward, daemon=True).start()
