@@ -90,8 +90,8 @@ static bool is_quiet(const struct place *p, uint64_t last)
 {
 	const struct ckc_uploaded *u = &p->ctx->client->copying->uploaded;
 
-	return (u->command == last && u->context == p->ctx) ||
-	       (ckc_stream_idle(p->ctx, p->stream) && last == ckc_command_last());
+	return (u->command == last && u->context == p->ctx && u->stream == p->id) ||
+	       (ckc_stream_reached(p->ctx, p->stream) && last == ckc_command_last());
 }
 
 /*
@@ -147,6 +147,7 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 	if (quiet &&
 	    ckc_command_last() == last + 1) { /* and no other thread has enqueued anything */
 		u->context = p->ctx;
+		u->stream = p->id;
 		u->command = last + 1;
 	}
 	return err;
@@ -396,7 +397,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
 					       p.id);
 	if (!err)
-		err = ckc_stream_synchronize(stream);
+		err = ckc_stream_take_turn(stream);
 	if (!err && size)
 		memmove(dst, src, size);
 	return err;

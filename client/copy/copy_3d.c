@@ -78,7 +78,7 @@ static CUresult resolve_side(struct ckc_side *s, const struct ckc_box_copy *b, C
 static CUresult on_host(const struct ckc_box_copy *b, CUstream handle)
 {
 	struct ckc_box dst = ckc_box_of(&b->dst, b), src = ckc_box_of(&b->src, b);
-	CUresult err = ckc_stream_synchronize(handle);
+	CUresult err = ckc_stream_take_turn(handle);
 
 	if (!err)
 		ckc_box_copy(&dst, &src);

@@ -34,8 +34,7 @@ CUresult ckc_multi_server_begin(struct ckc_context *context, struct ckc_stream *
 
 	if (ckc_capturing(stream))
 		return ckc_refused("a copy between servers in a capture", &told);
-	ckc_route(context->client);
-	return ckc_stream_wait(context, stream);
+	return ckc_stream_reach(context, stream);
 }
 
 /* Both sides are on one server, which is not the current one. */

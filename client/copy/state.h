@@ -47,10 +47,11 @@ struct ckc_mirrors {		     /* mirror.c, mirror_launch.c */
 	struct ck_cond exchanged;
 };
 
-/* Since all work of a context was done, there have been only small uploads in it, up to this
- * command. */
+/* Since all that the work of a stream follows was done, there have been only small uploads in it,
+ * up to this command. */
 struct ckc_uploaded {
 	_Atomic(const struct ckc_context *) context; /* written before the number, read after it */
+	_Atomic uint64_t stream;		     /* likewise; 0: the legacy one */
 	_Atomic uint64_t command;
 };
 

@@ -166,6 +166,7 @@ struct ckc_thread {
 	struct ckc_context *stack[CK_CONTEXT_STACK];
 	unsigned int depth;
 	CUstream default_stream; /* stream 0 is 0 (legacy) or CU_STREAM_PER_THREAD */
+	bool in_legacy;		 /* the stream that was named last is the legacy one */
 	CUstreamCaptureMode capture_mode;
 	struct ckc_lane *lane;		 /* client/link/lane.h */
 	struct ckc_stream **own_streams; /* CU_STREAM_PER_THREAD of each context used */
@@ -238,6 +239,9 @@ bool ckc_stream_lives(uint64_t id, uint64_t number);
 /* Has a synchronise covered command @number in stream @id (0: legacy) of @context? The stream may
  * be destroyed. */
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number);
+/* Could an event that was recorded in stream @id at command @number still wait for the legacy
+ * stream? A wait for the event's own stream does not tell. */
+bool ckc_stream_follows(const struct ckc_context *context, uint64_t id, uint64_t number);
 /* The same, known from a query, or from a wait for an event; the program has waited for neither. */
 bool ckc_stream_passed(struct ckc_context *context, uint64_t id, uint64_t number);
 void ckc_stream_pass(struct ckc_context *context, uint64_t id, uint64_t number);
@@ -245,6 +249,14 @@ void ckc_stream_pass(struct ckc_context *context, uint64_t id, uint64_t number);
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream);
 /* cuStreamSynchronize(), for a call that is as safe as work in that stream. */
 CUresult ckc_stream_synchronize(CUstream handle);
+/*
+ * Wait for all that an operation would wait for if it were enqueued in @stream now. Operations of
+ * blocking streams follow those of the legacy one, for which cuStreamSynchronize() does not wait.
+ */
+CUresult ckc_stream_reach(struct ckc_context *context, struct ckc_stream *stream);
+bool ckc_stream_reached(struct ckc_context *context, struct ckc_stream *stream);
+/* For a call that is as safe as work in that stream. */
+CUresult ckc_stream_take_turn(CUstream handle);
 void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command);
 /* Wait for all work in @stream (NULL: legacy), and note it. */
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream);

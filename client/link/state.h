@@ -129,7 +129,9 @@ struct ckc_command {
 	_Atomic uint64_t seq;
 	_Atomic uint64_t calls;	    /* calls that enqueued work */
 	_Atomic uint64_t last_wait; /* the number of the last command that is a one-way wait */
-	_Atomic uint64_t loud; /* the last command that is not quiet, as ckc_command_last counts */
+	/* As ckc_command_last counts: the last command that is not quiet; the last one that may be
+	 * in a legacy stream. */
+	_Atomic uint64_t loud, legacy;
 };
 
 #define CK_DELIVERIES_EARLY 1024 /* ranks received out of order: far more than threads */

@@ -357,18 +357,17 @@ CUresult ckc_hostmem_await_writers(struct ckc_context *context, struct ckc_strea
 {
 	struct ckc_allocation a;
 
-	if (unlikely(ckc_many) && ckc_allocation_find((uintptr_t)source, &a) &&
-	    !is_of_session(&a) && !ckc_stream_idle(context, stream))
-		return ckc_stream_wait(context, stream); /* maybe for another server to write it */
+	if (unlikely(ckc_many) && ckc_allocation_find((uintptr_t)source, &a) && !is_of_session(&a))
+		return ckc_stream_reach(context, stream); /* maybe for another server to write it */
 	if (likely(!ckc_callback_pending() && !ckc_pinned_any(context->client) &&
 		   !ckc_delivery_any(context->client)))
 		return CUDA_SUCCESS;
 	if (!ckc_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
 		return CUDA_SUCCESS;
 	if (!ckc_callback_pending() && !ckc_delivery_expects(context->client, a.base, a.size) &&
-	    !(a.shared && !ckc_stream_idle(context, stream)))
+	    !a.shared)
 		return CUDA_SUCCESS;
-	return ckc_stream_wait(context, stream);
+	return ckc_stream_reach(context, stream);
 }
 
 bool ckc_hostmem_takes_delivery(const void *to, size_t size)

@@ -267,7 +267,7 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	home = ckc_stream_home(s);
 	if (unlikely(ckc_many) && home->client != ckc_client_current()) {
 		/* the stream of one server, the memory of another */
-		err = ckc_stream_wait(home, s);
+		err = ckc_stream_reach(home, s);
 		ckc_allocation_note(&a);
 		return err ? err : cuMemFree_v2(dptr);
 	}

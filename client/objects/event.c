@@ -189,7 +189,7 @@ static bool find_record(const struct ckc_event *e, uint64_t *stream, uint64_t *a
 {
 	*at = e->at; /* before the rest: a record of another thread changes it last */
 	*stream = e->stream;
-	return e->recorded && !e->capture;
+	return e->recorded && !e->capture && !ckc_stream_follows(e->object.context, *stream, *at);
 }
 
 /* Has a wait of the program covered the record? */

@@ -50,16 +50,15 @@ static CUresult own_stream(struct ckc_stream **out)
 
 CUresult ckc_stream_from(CUstream handle, struct ckc_stream **stream)
 {
-	const struct ckc_thread *t;
+	struct ckc_thread *t = ckc_thread();
 
 	*stream = NULL;
-	if (!handle) {
-		t = ckc_thread();
-		if (unlikely(!t))
-			return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(!t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!handle)
 		handle = t->default_stream;
-	}
-	if (!handle || handle == CU_STREAM_LEGACY)
+	t->in_legacy = !handle || handle == CU_STREAM_LEGACY;
+	if (t->in_legacy)
 		return CUDA_SUCCESS;
 	if (handle == CU_STREAM_PER_THREAD)
 		return own_stream(stream);
@@ -170,6 +169,39 @@ bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream)
 	       (stream ? stream->synced : context->legacy_synced) == last;
 }
 
+/* The last command that a wait for the legacy stream has covered, or one for the context. The
+ * former is a wait for all blocking streams. */
+static uint64_t legacy_covered(const struct ckc_context *context)
+{
+	return ck_max((uint64_t)context->synced, (uint64_t)context->legacy_synced);
+}
+
+/* Would operations of the stream follow work of the legacy one that may not be done? */
+static bool follows_legacy(const struct ckc_context *context, const struct ckc_stream *stream)
+{
+	return stream && !(stream->flags & CU_STREAM_NON_BLOCKING) &&
+	       context->client->command.legacy > legacy_covered(context);
+}
+
+bool ckc_stream_follows(const struct ckc_context *context, uint64_t id, uint64_t number)
+{
+	return follows_legacy(context, find_stream(id, number)) && legacy_covered(context) < number;
+}
+
+/* The last command up to which waits have covered all that operations of @stream follow. */
+static uint64_t covered_in(const struct ckc_context *context, const struct ckc_stream *stream)
+{
+	if (!stream || follows_legacy(context, stream))
+		return legacy_covered(context);
+	return ck_max((uint64_t)stream->synced, (uint64_t)context->synced);
+}
+
+bool ckc_stream_reached(struct ckc_context *context, struct ckc_stream *stream)
+{
+	ckc_route(context->client);
+	return covered_in(context, stream) == ckc_command_last();
+}
+
 void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command)
 {
 	/* another thread, or a part of the same copy, may have waited for more */
@@ -208,19 +240,30 @@ static CUresult send_one_way_wait(const struct ckc_context *context,
 
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 {
-	uint64_t synced = stream ? stream->synced : context->legacy_synced;
 	uint64_t last;
 	CUresult err;
 
 	ckc_route(context->client);
 	last = ckc_command_last();
-	if (may_wait_one_way(context, ck_max(synced, (uint64_t)context->synced)))
+	if (may_wait_one_way(context, covered_in(context, stream)))
 		err = send_one_way_wait(context, stream, false, &last);
 	else
 		err = ckc_times_wait_work(context, stream ? stream->object.id : 0, false);
 	if (!err)
 		ckc_stream_synced(context, stream, last);
 	return err;
+}
+
+/* An event that the stream records and waits for is ordered as the operation would be. */
+CUresult ckc_stream_reach(struct ckc_context *context, struct ckc_stream *stream)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (ckc_stream_reached(context, stream))
+		return CUDA_SUCCESS;
+	if (follows_legacy(context, stream))
+		err = ck_wire_order(context->object.id, stream->object.id, stream->object.id);
+	return err ? err : ckc_stream_wait(context, stream);
 }
 
 /* The same for all work of the context. */
@@ -288,11 +331,15 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 	return err;
 }
 
-/*
- * Wait, unless @may forbids it or nothing is outstanding. On success, note that earlier work is
- * done.
- */
-static CUresult synchronize(CUstream handle, CUresult (*may)(struct ckc_stream *stream))
+static CUresult wait_if_busy(struct ckc_context *context, struct ckc_stream *stream)
+{
+	return ckc_stream_idle(context, stream) ? CUDA_SUCCESS : ckc_stream_wait(context, stream);
+}
+
+/* Call @wait, unless @may forbids it. On success, note that earlier work is done. */
+static CUresult synchronize(CUstream handle, CUresult (*may)(struct ckc_stream *stream),
+			    CUresult (*wait)(struct ckc_context *context,
+					     struct ckc_stream *stream))
 {
 	struct ckc_context *ctx;
 	struct ckc_stream *s;
@@ -300,19 +347,22 @@ static CUresult synchronize(CUstream handle, CUresult (*may)(struct ckc_stream *
 
 	if (!err)
 		err = may(s);
-	if (!err && !ckc_stream_idle(ctx, s))
-		err = ckc_stream_wait(ctx, s);
-	return ckc_work_done(err);
+	return ckc_work_done(err ? err : wait(ctx, s));
 }
 
 CUresult ckc_stream_synchronize(CUstream handle)
 {
-	return synchronize(handle, ckc_capture_wait);
+	return synchronize(handle, ckc_capture_wait, wait_if_busy);
+}
+
+CUresult ckc_stream_take_turn(CUstream handle)
+{
+	return synchronize(handle, ckc_capture_wait, ckc_stream_reach);
 }
 
 CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	return synchronize(hStream, ckc_capture_question);
+	return synchronize(hStream, ckc_capture_question, wait_if_busy);
 }
 
 /* Query the server, and have it watch for the end of the work now in the stream. */

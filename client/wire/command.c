@@ -174,9 +174,11 @@ static void note_profile(uint32_t proc, const ck_head *head, size_t bulk_size, u
 CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_session_of(proc, args);
+	const struct ckc_thread *t = ckc_thread();
 	struct ckc_outgoing m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
 				 .bulk_size = bulk_size,
-				 .quiet = ck_procs[proc].quiet};
+				 .quiet = ck_procs[proc].quiet,
+				 .legacy = !t || t->in_legacy};
 	uint64_t profiled = ckc_profile_begin();
 	unsigned char *room;
 	bool large = bulk_size >= CK_PROGRESS_LEAST, sent = false;

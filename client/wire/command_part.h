@@ -22,7 +22,8 @@ struct ckc_outgoing {
 	size_t size;
 	const void *bulk;
 	size_t bulk_size;
-	bool quiet; /* see rpc/proc.h */
+	bool quiet;  /* see rpc/proc.h */
+	bool legacy; /* in a legacy stream, maybe */
 };
 
 static const unsigned char ckc_padding[4]; /* behind payloads */
@@ -33,12 +34,14 @@ static inline void ckc_command_give_number(struct ckc_command *cmd, struct ckc_o
 	uint64_t seq = cmd->seq + 1;
 	uint64_t wide = htobe64(seq);
 	uint32_t xid = htobe32((uint32_t)seq);
+	uint64_t counted = seq + atomic_load(&cmd->calls);
 
 	memcpy(m->bytes + CK_CALL_XID, &xid, sizeof(xid));
 	memcpy(m->bytes + CK_CALL_HEADER, &wide, sizeof(wide));
 	if (!m->quiet) /* before others can see its number */
-		atomic_store_explicit(&cmd->loud, seq + atomic_load(&cmd->calls),
-				      memory_order_relaxed);
+		atomic_store_explicit(&cmd->loud, counted, memory_order_relaxed);
+	if (m->legacy)
+		atomic_store_explicit(&cmd->legacy, counted, memory_order_relaxed);
 	atomic_store_explicit(&cmd->seq, seq, memory_order_release);
 }
 

@@ -99,6 +99,47 @@ static void a_kernel_in_another_stream_counts(void **state)
 	assert_int_equal(waits(streams[1]), 1);
 }
 
+/* Later work of a blocking stream follows the kernel, but a wait for that stream alone does not. */
+static void a_kernel_in_the_legacy_stream_counts(void **state)
+{
+	(void)state;
+	launch(NULL);
+	assert_int_equal(waits(streams[0]), 1);
+	upload(streams[0]);
+	assert_int_equal(waits(streams[0]), 1);
+	assert_int_equal(waits(NULL), 1);
+	upload(streams[0]);
+	assert_int_equal(waits(streams[0]), 0);
+}
+
+static void an_event_behind_the_legacy_stream_is_asked_for(void **state)
+{
+	CUevent event;
+
+	(void)state;
+	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	launch(NULL);
+	assert_int_equal(cuEventRecord(event, streams[0]), CUDA_SUCCESS);
+	assert_int_equal(waits(streams[0]), 1);
+	assert_int_equal(cuEventSynchronize(event), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1);
+	cuEventDestroy_v2(event);
+}
+
+/* The host carries it out, when an operation of the stream would have its turn. */
+static void a_copy_within_the_host_follows_the_legacy_stream(void **state)
+{
+	static char to[4];
+
+	(void)state;
+	launch(NULL);
+	assert_int_equal(waits(streams[0]), 1);
+	assert_int_equal(cuMemcpyAsync((uintptr_t)to, (uintptr_t)bytes, sizeof(to), streams[0]),
+			 CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_order), 1);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 2);
+}
+
 static void an_event_is_waited_for(void **state)
 {
 	CUevent event;
@@ -206,6 +247,9 @@ int main(void)
 		wait_test(a_large_synchronous_copy_does_not_wait_either),
 		wait_test(a_kernel_is_waited_for_and_uploads_after_the_wait_are_not),
 		wait_test(a_kernel_in_another_stream_counts),
+		wait_test(a_kernel_in_the_legacy_stream_counts),
+		wait_test(an_event_behind_the_legacy_stream_is_asked_for),
+		wait_test(a_copy_within_the_host_follows_the_legacy_stream),
 		wait_test(an_event_is_waited_for),
 		wait_test(the_wait_of_a_context_is_one_way_too),
 		wait_test(a_server_on_this_host_is_waited_for),
