@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/copy_side.h"
 #include "gen/handlers.h"
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror.h"
@@ -217,6 +218,13 @@ CUresult ck_serve_capture_update(struct cks_request *q, ck_capture_update_args *
 	return err;
 }
 
+static bool is_linear(const CUDA_MEMCPY3D *c, enum ck_copy_end end)
+{
+	const struct ck_copy_side side = ck_copy_side(c, end);
+
+	return side.type != CU_MEMORYTYPE_ARRAY && side.x == 0 && side.y == 0 && side.z == 0;
+}
+
 /* The driver makes a linear copy node only for a call of the linear kind. */
 static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 {
@@ -225,11 +233,9 @@ static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 	size_t n = c->WidthInBytes;
 
 	if (from_host && !to_host && ck_driver.cuMemcpyHtoDAsync_v2)
-		return ck_driver.cuMemcpyHtoDAsync_v2(c->dstDevice + c->dstXInBytes, c->srcHost, n,
-						      stream);
+		return ck_driver.cuMemcpyHtoDAsync_v2(c->dstDevice, c->srcHost, n, stream);
 	if (to_host && !from_host && ck_driver.cuMemcpyDtoHAsync_v2)
-		return ck_driver.cuMemcpyDtoHAsync_v2(c->dstHost, c->srcDevice + c->srcXInBytes, n,
-						      stream);
+		return ck_driver.cuMemcpyDtoHAsync_v2(c->dstHost, c->srcDevice, n, stream);
 	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(c, stream)
 					    : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -256,8 +262,8 @@ CUresult ck_serve_capture_copy(struct cks_request *q, ck_capture_copy_args *a,
 		err = cks_mirror_copy(q, &copy, cks_graph_root(q, id));
 	if (err)
 		return err;
-	flat = copy.Height == 1 && copy.Depth == 1 && copy.srcMemoryType != CU_MEMORYTYPE_ARRAY &&
-	       copy.dstMemoryType != CU_MEMORYTYPE_ARRAY;
+	flat = copy.Height == 1 && copy.Depth == 1 && is_linear(&copy, CK_COPY_SOURCE) &&
+	       is_linear(&copy, CK_COPY_DESTINATION);
 	if (flat)
 		return capture_flat(&copy, stream);
 	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(&copy, stream)
