@@ -286,7 +286,8 @@ static CUresult download_bytes(struct place *p, void *dst, CUdeviceptr src, size
 	ckc_hostmem_copied(dst);
 	if (way == DELIVERED)
 		return ckc_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
-	return download_parts(p, dst, src, size);
+	err = ckc_hostmem_await_delivery(p->ctx, p->stream, dst, size);
+	return err ? err : download_parts(p, dst, src, size);
 }
 
 CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)

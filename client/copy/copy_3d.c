@@ -128,6 +128,9 @@ static CUresult run_copy(struct ckc_box_copy *b, const CUDA_MEMCPY3D *asked, CUs
 	if (b->dst.device)
 		err = ckc_hostmem_await_writers(p.ctx, p.stream,
 						(const void *)(uintptr_t)b->src.start);
+	else if (b->src.device)
+		err = ckc_hostmem_await_delivery(p.ctx, p.stream, (void *)(uintptr_t)b->dst.start,
+						 b->dst.extent);
 	if (b->dst.device || b->src.device)
 		return err ? err : ckc_box_in_parts(b, &p);
 	return on_host(b, handle);

@@ -39,7 +39,8 @@ CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, boo
 void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
 		       uint64_t *gone, size_t gone_count);
 /* Launch an @exec that has mirrors. */
-CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream);
+CUresult ckc_mirror_launch(struct ckc_exec *exec, struct ckc_context *context,
+			   struct ckc_stream *stream);
 /* From now on, graphs may contain host functions of the application. */
 void ckc_mirror_functions(void);
 /*

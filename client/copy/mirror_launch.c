@@ -8,6 +8,7 @@
 #include "client/copy/mirror.h"
 #include "client/copy/mirror_part.h"
 #include "client/managed/managed.h"
+#include "client/objects/callback.h"
 #include "client/memory/pinned.h"
 #include "client/wire/delivery.h"
 
@@ -145,11 +146,12 @@ static CUresult fetch_results(struct ckc_mirrors *all, const struct ckc_exec *ex
 
 /* Call with the launch lock held. A mirror is filled only after the previous launch has finished
  * with all its own. */
-static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx,
-			     uint64_t stream)
+static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec,
+			     struct ckc_context *context, struct ckc_stream *stream)
 {
 	struct ckc_mirrors *all = &c->copying->mirrors;
 	struct ckc_sink nothing = {0};
+	uint64_t ctx = context->object.id;
 	CUresult err = CUDA_SUCCESS;
 
 	if (all->exec)
@@ -157,26 +159,27 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec, uint64
 	if (err)
 		return err;
 	forget_running(all);
-	/* bytes of a source may still be on their way to it */
-	if (ckc_pinned_any(c) || ckc_delivery_any(c))
-		err = ck_wire_cuStreamSynchronize(ctx, stream);
+	/* functions, copies or the device may still write a source */
+	if (ckc_callback_pending() || ckc_pinned_any(c) || ckc_delivery_any(c))
+		err = ckc_stream_reach(context, stream);
 	if (err)
 		return err;
 	err = transfer_mirrors(exec, ctx, true);
 	if (err)
 		return err;
 	note_running(all, exec);
-	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
+	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream ? stream->object.id : 0);
 	return err ? err : fetch_results(all, exec, ctx);
 }
 
-CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
+CUresult ckc_mirror_launch(struct ckc_exec *exec, struct ckc_context *context,
+			   struct ckc_stream *stream)
 {
 	struct ckc_client *c = ckc_client_current();
 	CUresult err;
 
 	ck_lock(&c->copying->mirrors.launch_lock);
-	err = launch_graph(c, exec, ctx, stream);
+	err = launch_graph(c, exec, context, stream);
 	ck_unlock(&c->copying->mirrors.launch_lock);
 	return err;
 }

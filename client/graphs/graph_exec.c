@@ -158,24 +158,16 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
  * Check a launch; a stream that is being captured takes none. @ctx is the stream's context: the
  * server's events for the launch must belong to it.
  */
-static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
-			     struct ckc_exec **exec, uint64_t *id)
+static CUresult enter_launch(CUgraphExec handle, CUstream stream, struct ckc_context **context,
+			     struct ckc_exec **exec, struct ckc_stream **s)
 {
-	struct ckc_context *context;
-	struct ckc_stream *s;
-	CUresult err = ckc_context_usable(&context);
+	CUresult err = ckc_context_usable(context);
 
 	if (!err)
 		err = ckc_exec_from(handle, exec);
 	if (!err)
-		err = ckc_stream_enter(stream, &context, &s);
-	if (!err)
-		err = ckc_capture_wait(s);
-	if (err)
-		return err;
-	*ctx = context->object.id;
-	*id = s ? s->object.id : 0;
-	return CUDA_SUCCESS;
+		err = ckc_stream_enter(stream, context, s);
+	return err ? err : ckc_capture_wait(*s);
 }
 
 /* A launch or upload is one-way: the driver must have memory for the allocations of the graph. It
@@ -191,32 +183,37 @@ static void prepare_first(struct ckc_exec *exec, uint64_t ctx)
 
 CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
+	struct ckc_context *context;
 	struct ckc_exec *exec;
-	uint64_t ctx, id;
-	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+	struct ckc_stream *s;
+	CUresult err = enter_launch(hGraphExec, hStream, &context, &exec, &s);
+	uint64_t id;
 
 	if (err)
 		return err;
+	id = s ? s->object.id : 0;
 	if (unlikely(!exec->launched))
-		prepare_first(exec, ctx);
+		prepare_first(exec, context->object.id);
 	ckc_managed_launch();
-	err = likely(exec->mirror_count == 0) ? ck_wire_cuGraphLaunch(ctx, exec->object.id, id)
-					      : ckc_mirror_launch(exec, ctx, id);
-	ckc_printing_graph_launched(ckc_object_by_id(CK_OBJECT_CONTEXT, ctx), id);
+	err = likely(exec->mirror_count == 0)
+		      ? ck_wire_cuGraphLaunch(context->object.id, exec->object.id, id)
+		      : ckc_mirror_launch(exec, context, s);
+	ckc_printing_graph_launched(context, id);
 	return err;
 }
 
 CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
+	struct ckc_context *context;
 	struct ckc_exec *exec;
-	uint64_t ctx, id;
-	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+	struct ckc_stream *s;
+	CUresult err = enter_launch(hGraphExec, hStream, &context, &exec, &s);
 
 	if (err)
 		return err;
 	if (!exec->launched)
-		prepare_first(exec, ctx);
-	return ck_wire_cuGraphUpload(ctx, exec->object.id, id);
+		prepare_first(exec, context->object.id);
+	return ck_wire_cuGraphUpload(context->object.id, exec->object.id, s ? s->object.id : 0);
 }
 
 CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)

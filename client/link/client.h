@@ -391,6 +391,10 @@ CUresult ckc_device_reach(uint64_t address, size_t size);
  * write @source, have run. */
 CUresult ckc_hostmem_await_writers(struct ckc_context *context, struct ckc_stream *stream,
 				   const void *source);
+/* A copy in @stream is about to write there, as soon as its bytes come. Wait until those of earlier
+ * copies have come. */
+CUresult ckc_hostmem_await_delivery(struct ckc_context *context, struct ckc_stream *stream,
+				    const void *to, size_t size);
 
 /* --- module.c, function.c */
 /* The function behind a CUfunction or a CUkernel; NULL: none. */

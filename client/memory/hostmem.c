@@ -370,6 +370,14 @@ CUresult ckc_hostmem_await_writers(struct ckc_context *context, struct ckc_strea
 	return ckc_stream_reach(context, stream);
 }
 
+CUresult ckc_hostmem_await_delivery(struct ckc_context *context, struct ckc_stream *stream,
+				    const void *to, size_t size)
+{
+	return ckc_delivery_expects(context->client, (uintptr_t)to, size)
+		       ? ckc_stream_reach(context, stream)
+		       : CUDA_SUCCESS;
+}
+
 bool ckc_hostmem_takes_delivery(const void *to, size_t size)
 {
 	uint64_t at = (uintptr_t)to;

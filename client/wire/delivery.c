@@ -26,6 +26,7 @@
 #define IDLE_MS 10000
 #define LOOK_MS 200 /* interval for checking that the session is alive */
 #define LOOKS_A_SECOND (1000 / LOOK_MS)
+#define LOOKED_AT 64u /* of more copies, any is taken for one into the same memory */
 
 /* A copy with bytes outstanding. */
 struct ckc_copy {
@@ -33,6 +34,7 @@ struct ckc_copy {
 	char *to; /* NULL: cancelled */
 	size_t size, left;
 	unsigned int busy; /* threads that receive a part of it */
+	bool behind;	   /* an earlier copy into the same memory may not have arrived */
 };
 
 /* A part of a copy, or news, that arrives. */
@@ -138,7 +140,8 @@ static void *place_delivery(void *closure, const void *results, size_t size)
 	    res->span <= c->size - res->offset && size <= res->span) {
 		arrival->copy = c;
 		c->busy++;
-		to = c->to ? c->to + res->offset : (arrival->scratch = malloc(size + 1));
+		to = c->to && !c->behind ? c->to + res->offset
+					 : (arrival->scratch = malloc(size + 1));
 	}
 	ck_unlock(&all->lock);
 	return to;
@@ -150,6 +153,9 @@ static void handle_arrival(const struct arrival *arrival, const ck_delivery_next
 	struct ckc_deliveries *all = &client->deliveries;
 	struct ckc_copy *c = arrival->copy;
 
+	/* busy, it is not cancelled meanwhile */
+	if (c->behind && c->to && ckc_delivery_wait(client, res->rank - 1) == CUDA_SUCCESS)
+		memcpy(c->to + res->offset, arrival->scratch, res->data_length);
 	free(arrival->scratch);
 	ck_lock(&all->lock);
 	c->busy--;
@@ -297,6 +303,21 @@ bool ckc_delivery_listen(struct ckc_client *c)
 	return start_threads(c, 1);
 }
 
+/* The first copy into the range that is not cancelled. */
+static struct ckc_copy *copy_into(struct ckc_deliveries *all, uint64_t base, size_t size)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	while (all->copies && ck_map_next(all->copies, &it)) {
+		struct ckc_copy *c = it.value;
+		uint64_t to = (uintptr_t)c->to;
+
+		if (to && to < base + size && base < to + c->size)
+			return c;
+	}
+	return NULL;
+}
+
 static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uint64_t *number)
 {
 	struct ckc_deliveries *all = &client->deliveries;
@@ -314,7 +335,12 @@ static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uin
 	if (!all->copies)
 		all->copies = ck_map_create();
 	*c = (struct ckc_copy){
-		.number = ++all->numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size};
+		.number = ++all->numbers | CK_DELIVERY_ALONG,
+		.to = to,
+		.size = size,
+		.left = size,
+		.behind = all->count > LOOKED_AT || copy_into(all, (uintptr_t)to, size),
+	};
 	if (all->copies && ck_map_insert(all->copies, &c->number, sizeof(c->number), c) == 0) {
 		*number = c->number;
 		atomic_fetch_add(&all->count, 1);
@@ -333,21 +359,6 @@ CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, 
 	CUresult err = enter_copy(c, to, size, &number);
 
 	return err ? err : ck_wire_deliver(ctx, src, size, stream, number);
-}
-
-/* The first copy into the range that is not cancelled. */
-static struct ckc_copy *copy_into(struct ckc_deliveries *all, uint64_t base, size_t size)
-{
-	struct ck_map_iter it = CK_MAP_ITER_INIT;
-
-	while (all->copies && ck_map_next(all->copies, &it)) {
-		struct ckc_copy *c = it.value;
-		uint64_t to = (uintptr_t)c->to;
-
-		if (to && to < base + size && base < to + c->size)
-			return c;
-	}
-	return NULL;
 }
 
 bool ckc_delivery_expects(struct ckc_client *c, uint64_t base, size_t size)

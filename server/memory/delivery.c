@@ -2,7 +2,9 @@
  * server/memory/delivery.c - copies in progress: a finished part gets a rank, and a lane that
  * carries it.
  *
- * Parts of one stream finish in order, so only the first part of each stream is polled.
+ * Parts of one stream finish in order, so only the first part of each stream is polled. Copies of
+ * two streams may go to the same memory, one behind the other: then the client has numbered them in
+ * that order, and their ranks follow it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,25 +81,46 @@ static void make_ready(struct cks_deliveries *d, struct cks_part *p)
 	atomic_store(&d->rank, p->rank);
 }
 
-/*
- * Rank the finished parts of one stream; returns true if parts remain. When a waiter polls, a part
- * that a reply can carry is skipped once, to give a reply the chance.
- */
-static bool collect_queue(struct cks_deliveries *d, struct cks_part_queue *q, bool by_waiter)
+/* The queue whose first part is done, and is of the earliest copy; NULL: none is done. */
+static struct cks_part_queue **look_once(struct cks_deliveries *d)
 {
-	while (q->first && is_done(q->first)) {
-		struct cks_part *p = q->first;
+	struct cks_part_queue **found = NULL;
 
-		if (by_waiter && p->along && !p->seen) {
-			p->seen = true;
-			break;
-		}
-		q->first = p->next;
-		d->hurried -= !p->along;
-		make_ready(d, p);
-		atomic_fetch_sub(&d->outstanding, 1);
+	for (struct cks_part_queue **at = &d->queues; *at; at = &(*at)->next) {
+		if ((*at)->first && is_done((*at)->first) &&
+		    (!found || (*at)->first->number < (*found)->first->number))
+			found = at;
 	}
-	return q->first != NULL;
+	return found;
+}
+
+/* A part that was not done yet may be done before the one that was: look again at those ahead. */
+static struct cks_part_queue **first_done(struct cks_deliveries *d)
+{
+	struct cks_part_queue **found = look_once(d), **last = NULL;
+
+	while (found != last) {
+		last = found;
+		found = look_once(d);
+	}
+	return found;
+}
+
+/* Rank the first part of the queue, which ends with its last one. */
+static void collect_part(struct cks_deliveries *d, struct cks_part_queue **at)
+{
+	struct cks_part_queue *q = *at;
+	struct cks_part *p = q->first;
+
+	q->first = p->next;
+	d->hurried -= !p->along;
+	make_ready(d, p);
+	atomic_fetch_sub(&d->outstanding, 1);
+	if (q->first)
+		return;
+	*at = q->next;
+	cks_slot_unref(d, q->slot);
+	free(q);
 }
 
 static bool is_news(const struct cks_part *p)
@@ -150,20 +173,20 @@ void cks_deliveries_assign(struct cks_deliveries *d)
 	}
 }
 
+/* When a waiter polls, a part that a reply can carry is left once, with those behind it, to give a
+ * reply the chance. */
 void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter)
 {
-	struct cks_part_queue **at = &d->queues;
+	struct cks_part_queue **at;
 
-	while (*at) {
-		struct cks_part_queue *q = *at;
+	while ((at = first_done(d)) != NULL) {
+		struct cks_part *p = (*at)->first;
 
-		if (collect_queue(d, q, by_waiter)) {
-			at = &q->next;
-			continue;
+		if (by_waiter && p->along && !p->seen) {
+			p->seen = true;
+			return;
 		}
-		*at = q->next;
-		cks_slot_unref(d, q->slot);
-		free(q);
+		collect_part(d, at);
 	}
 }
 

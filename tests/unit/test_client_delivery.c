@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "client/wire/delivery.h"
+#include "client/link/hooks.h"
 #include "client/link/lane.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
@@ -45,6 +46,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 {
 	ck_delivery_next_res *r = res;
 
+	if (m->number == CK_PROC_download)
+		*payload = (struct peer_payload){bytes, ((ck_download_args *)m->args)->size};
 	if (m->number != CK_PROC_delivery_next) {
 		((ck_result *)res)->delivered = part.told;
 		return CUDA_SUCCESS;
@@ -203,6 +206,63 @@ static void a_source_that_is_on_its_way_is_waited_for(void **state)
 	ok(cuMemFreeHost(p));
 }
 
+/* Nor do its bytes come after those of a later copy that the program waits for. */
+static void a_copy_into_memory_that_expects_bytes_waits(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+	pthread_t thread;
+
+	(void)state;
+	part.told = ckc_client_current()->lanes.delivered + 1;
+	assert_int_equal(pthread_create(&thread, NULL, give_late, &number), 0);
+	ok(cuMemcpyDtoH_v2(p, DEVICE, 100));
+	pthread_join(thread, NULL);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+	ok(cuMemFreeHost(p));
+}
+
+/* Parts that come in lanes of their own. */
+struct lane {
+	uint64_t number;
+	uint32_t rank;
+	unsigned char byte;
+	_Atomic bool read;
+};
+
+static void *come(void *data)
+{
+	struct lane *lane = data;
+	struct ckc_along closure = {.client = ckc_client_current()};
+	const ck_delivery_next_res res = {
+		.number = lane->number, .span = SIZE, .rank = lane->rank, .data_length = SIZE};
+
+	memset(__start_ck_along->place(&closure, &res, SIZE), lane->byte, SIZE);
+	lane->read = true;
+	__start_ck_along->arrived(&closure, &res);
+	return NULL;
+}
+
+static void the_later_of_two_copies_stays(void **state)
+{
+	unsigned char *p = obtain();
+	uint32_t first = ckc_client_current()->lanes.delivered + 1;
+	struct lane earlier = {copied(p, SIZE), first, 'a', false},
+		    later = {copied(p, SIZE), first + 1, 'b', false};
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, come, &later), 0);
+	while (!later.read)
+		usleep(100);
+	come(&earlier);
+	pthread_join(thread, NULL);
+	assert_int_equal(p[0], 'b');
+	assert_int_equal(p[SIZE - 1], 'b');
+	assert_int_equal(ckc_client_current()->deliveries.count, 0);
+	ok(cuMemFreeHost(p));
+}
+
 static enum ckc_status look(const struct ckc_watch *watch)
 {
 	return ckc_status_look(ckc_client_current(), watch, watch->of);
@@ -267,6 +327,8 @@ int main(void)
 		cmocka_unit_test(a_copy_without_bytes_has_failed_and_is_over),
 		cmocka_unit_test(nothing_comes_to_memory_that_has_gone),
 		cmocka_unit_test(a_source_that_is_on_its_way_is_waited_for),
+		cmocka_unit_test(a_copy_into_memory_that_expects_bytes_waits),
+		cmocka_unit_test(the_later_of_two_copies_stays),
 		cmocka_unit_test(a_list_of_ends_says_each),
 		cmocka_unit_test(a_wait_over_bytes_that_will_not_come_is_an_error),
 	};

@@ -194,6 +194,23 @@ static void ranks_are_in_the_order_of_being_done(void **state)
 	assert_int_equal(res.number, 3);
 }
 
+/* A lane leaves the small one to a reply at first. */
+static void an_earlier_copy_of_another_stream_is_first(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 0, 10, 0), CUDA_SUCCESS);
+	assert_int_equal(deliver(2 | CK_DELIVERY_ALONG, 0, 100000, 2), CUDA_SUCCESS);
+	arrive(0);
+	arrive(1);
+	for (uint32_t i = 1; i <= 2; i++) {
+		assert_true(next(&res, got));
+		assert_int_equal(res.number, i | CK_DELIVERY_ALONG);
+		assert_int_equal(res.rank, i);
+	}
+}
+
 /* What of a small copy goes in front of a reply: its bytes. */
 static void small_copies_go_along_with_replies(void **state)
 {
@@ -475,6 +492,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_comes_before_it_is_there),
 		TEST(ranks_are_in_the_order_of_being_done),
+		TEST(an_earlier_copy_of_another_stream_is_first),
 		TEST(more_than_a_reply_takes_is_for_others),
 		TEST(small_copies_that_no_reply_takes_go_by_themselves),
 		TEST(small_copies_go_along_with_replies),
