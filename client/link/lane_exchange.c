@@ -174,6 +174,7 @@ int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x)
 void ckc_lane_linked(struct ckc_lane *lane)
 {
 	lane->linked = lane->joining = true;
+	lane->sent = lane->answered = JOIN_XID; /* so that no call of any lane has it */
 }
 
 /* Read the reply to the join. -EACCES: the server refuses. */

@@ -661,6 +661,27 @@ static void a_lane_that_nobody_uses_serves_the_next_thread(void **state)
 	ckc_lane_drop_all(ckc_client_current());
 }
 
+/* The link took the place of the join, not its number. */
+static uint32_t number_of_first_call(void)
+{
+	ck_wait_args args = {.head.seq = 0};
+	struct ckc_exchange x = {
+		.proc = CK_PROC_wait, .xdr_args = ck_procs[CK_PROC_wait].xdr_args, .args = &args};
+
+	ckc_lane_linked(lane);
+	assert_int_equal(ckc_lane_send(lane, &x), 0);
+	return ckc_lane_xid(lane);
+}
+
+static void calls_of_different_lanes_have_different_numbers(void **state)
+{
+	uint32_t first = number_of_first_call();
+
+	lane_end(state);
+	assert_int_equal(lane_begin(state), 0);
+	assert_int_not_equal(number_of_first_call(), first);
+}
+
 static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
 {
 	size_t free, total;
@@ -753,6 +774,7 @@ int main(void)
 		lane_test(a_peer_that_says_nothing_is_not_waited_for_beyond_the_bound),
 		lane_test(a_peer_that_stops_inside_a_payload_is_not_either),
 		lane_test(a_lane_that_nobody_uses_serves_the_next_thread),
+		lane_test(calls_of_different_lanes_have_different_numbers),
 		lane_test(without_a_lane_and_a_server_a_call_ends_the_session),
 		lane_test(what_kernels_printed_is_on_stdout_before_the_call_returns),
 	};
