@@ -20,8 +20,6 @@ CK_LOG_DEFINE("client");
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
 #define TRIES 64			/* others may take what is returned */
-#define QUIET_NS ((uint64_t)1000000000) /* for work that uses freed memory, */
-#define HELD_NS ((uint64_t)100000000)	/* and after such work has not ended */
 
 static struct ckc_arena *get_arena(void)
 {
@@ -119,15 +117,25 @@ static bool match_any_use(const struct ckc_use *use)
 	return true;
 }
 
+void ckc_arena_end_all_uses(struct ckc_heap *heap)
+{
+	ckc_heap_finish(heap, match_any_use);
+}
+
 static bool is_in_living_stream(const struct ckc_use *use)
 {
 	return use->context && use->in_stream && ckc_stream_lives(use->stream, use->command);
 }
 
+/* Can @user's stream wait for that of @use? The driver's pools do the same. */
+static bool can_follow(const struct ckc_use *use, const struct ckc_user *user)
+{
+	return is_in_living_stream(use) && user->in_stream && use->context == user->context;
+}
+
 /*
  * Have the server wait for @use before the commands that follow. If both are in streams, only
- * @user's stream waits. Then the smallest sufficient piece can be taken. For want of memory only:
- * the work may itself wait for a command that follows.
+ * @user's stream waits. Then the smallest sufficient piece can be taken.
  */
 static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 			      const struct ckc_user *user)
@@ -135,11 +143,11 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 	uint64_t ctx = user->context->object.id;
 	CUresult err;
 
-	if (is_in_living_stream(use) && user->in_stream && use->context == user->context)
+	if (can_follow(use, user))
 		return ck_wire_order(ctx, use->stream, user->stream);
 	err = ck_wire_lease_settle(ctx);
 	if (!err)
-		ckc_heap_finish(heap, match_any_use);
+		ckc_arena_end_all_uses(heap);
 	return err;
 }
 
@@ -148,28 +156,17 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
  * nothing. cuMemFree waits natively, so its work may take a while here, but not without end.
  */
 static uint64_t take_if_over(struct ckc_arena_device *d, size_t size, const struct ckc_use *use,
-			     const struct ckc_user *user)
+			     const struct ckc_user *user, bool short_of)
 {
 	const struct ckc_user same = {use->context, true, use->stream};
-	bool alone = is_in_living_stream(use);
+	bool alone = is_in_living_stream(use), over;
 	const struct ckc_context *context = alone ? use->context : user->context;
-	uint64_t time = use->in_stream ? 0 : d->held ? HELD_NS : QUIET_NS;
-	int over = 0;
+	uint64_t time = short_of ? ckc_arena_patience() : use->in_stream ? 0 : CKC_QUIET_NS;
 
-	if (ck_wire_lease_quiet(context->object.id, alone ? use->stream : 0, !alone, time, &over))
-		over = 0;
-	if (!use->in_stream)
-		d->held = !over;
+	over = ckc_arena_await_quiet(d, context->object.id, alone ? use->stream : 0, !alone, time);
 	if (over && !alone)
-		ckc_heap_finish(d->heap, match_any_use);
+		ckc_arena_end_all_uses(d->heap);
 	return over ? ckc_heap_take(d->heap, size, alone ? &same : user) : 0;
-}
-
-/* Could work wait for a command that follows? Copies and fills do not. */
-static bool may_be_held(void)
-{
-	return ckc_command_loud() > 0 &&
-	       ckc_session_offers(ckc_client_current(), CK_PROC_lease_quiet);
 }
 
 /*
@@ -189,8 +186,8 @@ static uint64_t take_leased(struct ckc_arena_device *d, size_t size, const struc
 	at = ckc_heap_take(heap, size, user);
 	if (at || ckc_captures_any() || !ckc_heap_blocked(heap, size, &use))
 		return at; /* a wait would end a capture */
-	if (!short_of && may_be_held())
-		return take_if_over(d, size, &use, user);
+	if (ckc_arena_may_be_held() && !(short_of && can_follow(&use, user)))
+		return take_if_over(d, size, &use, user, short_of);
 	if (wait_in_order(heap, &use, user))
 		return 0;
 	return ckc_heap_take(heap, size, NULL);
@@ -205,7 +202,7 @@ void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait)
 	heap = heap_of(all, device, ctx);
 	ckc_arena_await(all, &all->devices[device], NULL);
 	if (heap)
-		ckc_arena_return(heap, 0, wait);
+		ckc_arena_return(&all->devices[device], 0, wait ? CKC_QUIET_NS : 0);
 	ck_unlock(&all->lock);
 }
 
@@ -318,8 +315,10 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 	*at = 0;
 	ck_lock(&all->lock);
 	heap = heap_of(all, device, user->context->object.id);
-	if (heap)
+	if (heap) {
+		all->devices[device].context = user->context->object.id;
 		*at = take_leased(&all->devices[device], size, user, false);
+	}
 	if (*at)
 		ckc_arena_request_more(user->context->client, device);
 	ck_unlock(&all->lock);
@@ -349,7 +348,9 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
 		ck_warn("out of memory: freed device memory stays allocated");
 	/* a free in a stream does not wait */
-	while (ckc_heap_cached(heap) > CACHED_MAX && ckc_arena_return_one(heap, !user->in_stream))
+	while (ckc_heap_cached(heap) > CACHED_MAX && !ckc_captures_any() &&
+	       (ckc_arena_return_one(heap, true) ||
+		(!user->in_stream && ckc_arena_return_one(heap, false))))
 		;
 	ck_unlock(&all->lock);
 }

@@ -28,8 +28,8 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 /* Free it after the last use by @user; @a is no longer in the table of known memory. */
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user);
 
-/* Return free memory of @device to the server, also memory that is on its way in advance. @wait: as
- * for ckc_arena_return(). */
+/* Return free memory of @device to the server, also memory that is on its way in advance. @wait:
+ * also if work that uses it ends soon. */
 void ckc_arena_shed(CUdevice device, uint64_t ctx, bool wait);
 
 /* Bytes of the server's device @ordinal that session @c has and the program has not taken. Waits
@@ -38,16 +38,30 @@ size_t ckc_arena_idle(struct ckc_client *c, unsigned int ordinal);
 
 /* --- for arena.c and arena_lease.c; call with the lock held */
 
-/* Return runs of free chunks, and free blocks, as long as more than @keep bytes are free. @wait:
- * also those that work may still use; then the commands that follow wait for all work, which
- * must not itself wait for one of them. False: there are none. */
-bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait);
-/* Return one such run or block, if possible one whose use is over. False: there is none. */
-bool ckc_arena_return_one(struct ckc_heap *heap, bool wait);
+/* For work that uses freed memory. */
+#define CKC_QUIET_NS ((uint64_t)1000000000)
+/* Could work wait for a command that follows? Copies and fills do not. */
+bool ckc_arena_may_be_held(void);
+/* For how long an allocation waits for running work, if it would otherwise fail. */
+uint64_t ckc_arena_patience(void);
+/*
+ * Does the server find that the work in @stream, or all work, is over, or that it ends within
+ * @time? Work that waits for what the program submits next does not, so the wait has pieces,
+ * between which other threads' commands are carried out. @context: any, for all work.
+ */
+bool ckc_arena_await_quiet(struct ckc_arena_device *device, uint64_t context, uint64_t stream,
+			   bool all, uint64_t time);
+/* Return runs of free chunks, and free blocks, as long as more than @keep bytes are free; those
+ * that work may still use if it ends within @time. False: there are none. */
+bool ckc_arena_return(struct ckc_arena_device *device, size_t keep, uint64_t time);
+/* Return one such run or block: @over: whose use is over. Else the server waits for all work before
+ * it unmaps. False: there is none. */
+bool ckc_arena_return_one(struct ckc_heap *heap, bool over);
 /* Return all free memory of the session; the server's offer stays with it. */
 bool ckc_arena_return_all(struct ckc_client *c);
 /* End the uses of freed memory that a synchronise has covered. */
 void ckc_arena_end_uses(struct ckc_heap *heap);
+void ckc_arena_end_all_uses(struct ckc_heap *heap);
 /*
  * A lease that is on its way is nowhere free: not in the heap, and no longer on the server. Wait
  * until none is that has more than its thread takes, or until @until if it is not NULL. True: one

@@ -32,6 +32,11 @@ CK_LOG_DEFINE("client");
 #define PATIENCE_NS ((uint64_t)1000000000)
 #define GROWTH_NS ((uint64_t)50000000) /* the server waits longer for the return of memory */
 #define HOLD_NS ((uint64_t)5000000000) /* no growth: another session needs memory */
+/* For work that uses freed memory, where an allocation would otherwise fail; if the program has
+ * streams that wait for values, which it may be about to write; after such work has not ended. */
+#define SHORT_NS ((uint64_t)60000000000)
+#define HOLDS_NS ((uint64_t)5000000000)
+#define HELD_NS ((uint64_t)100000000)
 
 struct growth {
 	struct ckc_client *client;
@@ -42,16 +47,43 @@ struct growth {
 
 /* --- return */
 
-bool ckc_arena_return_one(struct ckc_heap *heap, bool wait)
+bool ckc_arena_may_be_held(void)
 {
-	bool over;
+	return ckc_command_loud() > 0 &&
+	       ckc_session_offers(ckc_client_current(), CK_PROC_lease_quiet);
+}
+
+uint64_t ckc_arena_patience(void)
+{
+	return ckc_client_current()->memory->arena.values ? HOLDS_NS : SHORT_NS;
+}
+
+bool ckc_arena_await_quiet(struct ckc_arena_device *d, uint64_t context, uint64_t stream, bool all,
+			   uint64_t time)
+{
+	uint64_t now = ck_now_ns(), end;
+	int over = 0;
+
+	if (time > 0 && d->held)
+		time = HELD_NS;
+	end = now + time;
+	do {
+		if (ck_wire_lease_quiet(context, stream, all, ck_min(end - now, CKC_QUIET_NS),
+					&over))
+			return false;
+		now = ck_now_ns();
+	} while (!over && now < end);
+	if (time > 0)
+		d->held = !over;
+	return over;
+}
+
+bool ckc_arena_return_one(struct ckc_heap *heap, bool over)
+{
 	uint64_t at;
 	size_t size;
 
-	if (ckc_captures_any()) /* a wait would end it */
-		return false;
-	over = ckc_heap_take_free(heap, true, &at, &size);
-	if (!over && !(wait && ckc_heap_take_free(heap, false, &at, &size)))
+	if (!ckc_heap_take_free(heap, over, &at, &size))
 		return false;
 	if (over && ckc_session_offers(ckc_client_current(), CK_PROC_lease_drop))
 		ck_wire_lease_drop(0, at, size);
@@ -60,14 +92,31 @@ bool ckc_arena_return_one(struct ckc_heap *heap, bool wait)
 	return true;
 }
 
-bool ckc_arena_return(struct ckc_heap *heap, size_t keep, bool wait)
+static bool return_some(struct ckc_heap *heap, size_t keep, bool over)
 {
 	bool any = false;
 
-	ckc_arena_end_uses(heap);
-	while (ckc_heap_free(heap) > keep && ckc_arena_return_one(heap, wait))
+	while (ckc_heap_free(heap) > keep && ckc_arena_return_one(heap, over))
 		any = true;
 	return any;
+}
+
+bool ckc_arena_return(struct ckc_arena_device *d, size_t keep, uint64_t time)
+{
+	struct ckc_heap *heap = d->heap;
+	bool any;
+
+	if (ckc_captures_any()) /* a wait would end it */
+		return false;
+	ckc_arena_end_uses(heap);
+	any = return_some(heap, keep, true);
+	if (time == 0 || ckc_heap_free(heap) <= keep || ckc_heap_idle(heap) == 0)
+		return any;
+	if (!ckc_arena_may_be_held())
+		return return_some(heap, keep, false) || any;
+	if (ckc_arena_await_quiet(d, d->context, 0, true, time))
+		ckc_arena_end_all_uses(heap);
+	return return_some(heap, keep, true) || any;
 }
 
 bool ckc_arena_await(struct ckc_arena *all, const struct ckc_arena_device *d,
@@ -91,9 +140,9 @@ bool ckc_arena_return_all(struct ckc_client *c)
 
 	c->offered_ns = 0; /* too late: lease_press ends the offer */
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
-		struct ckc_heap *heap = c->memory->arena.devices[i].heap;
+		struct ckc_arena_device *d = &c->memory->arena.devices[i];
 
-		any |= heap && ckc_arena_return(heap, 0, true);
+		any |= d->heap && ckc_arena_return(d, 0, ckc_arena_patience());
 	}
 	return any;
 }
@@ -141,7 +190,7 @@ static bool find_memory(struct ckc_client *c, uint64_t ctx)
 }
 CK_ON_SHORTAGE(find_memory);
 
-static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until, bool wait)
+static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_until, uint64_t time)
 {
 	struct ckc_arena *all = &c->memory->arena;
 
@@ -152,7 +201,7 @@ static void release_all_free(struct ckc_client *c, size_t keep, uint64_t hold_un
 		if (hold_until)
 			d->hold_until = hold_until;
 		if (d->heap)
-			ckc_arena_return(d->heap, keep, wait);
+			ckc_arena_return(d, keep, time);
 	}
 	ck_unlock(&all->lock);
 }
@@ -163,7 +212,7 @@ static void handle_pressure(const struct ckc_callback *callback, int status, uin
 {
 	(void)status;
 	(void)value;
-	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS, true);
+	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS, CKC_QUIET_NS);
 	ckc_arena_await_growth(callback->data); /* or it asks a session that has left */
 	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
 		ck_wire_lease_returned(0);
@@ -176,7 +225,7 @@ static void trim_idle_arena(struct ckc_client *c)
 	uint64_t takes = all->takes;
 
 	if (takes == all->takes_at_rest)
-		release_all_free(c, FREE_AT_REST, 0, false);
+		release_all_free(c, FREE_AT_REST, 0, 0);
 	all->takes_at_rest = takes;
 }
 CK_ON_REST(trim_idle_arena);
@@ -288,7 +337,7 @@ static void *grow_arena(void *data)
 	} else {
 		ckc_heap_add(d->heap, g->at, g->size, g->unit);
 		if (ck_now_ns() < d->hold_until) /* another session needs memory */
-			ckc_arena_return(d->heap, 0, false);
+			ckc_arena_return(d, 0, 0);
 	}
 	d->asking--;
 	ck_cond_broadcast(&all->answered);

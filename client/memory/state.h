@@ -54,6 +54,7 @@ struct ckc_arena_device {
 	struct ckc_heap *heap; /* NULL: none */
 	bool tried;	       /* to make the heap */
 	bool held;	       /* work did not end while an allocation waited for it */
+	uint64_t context;      /* the id of one that has allocated */
 	/* arena_lease.c */
 	unsigned int asking; /* threads that ask for more memory than they take */
 	uint64_t hold_until; /* no thread asks in advance, up to this time */
@@ -73,6 +74,7 @@ struct ckc_arena { /* arena.c */
 	_Atomic bool watching; /* the server tells when another session needs memory */
 	bool off;	       /* the server lays out all memory */
 	_Atomic bool asked;    /* the server has allocated from a pool for this session */
+	_Atomic bool values;   /* some stream was told to wait for a value */
 };
 
 struct ck_ipc_memory { /* ipc.c */

@@ -2,6 +2,7 @@
  * client/memory/stream_value.c - streams that wait for and write values in device memory.
  */
 #include "client/link/client.h"
+#include "client/memory/state.h"
 
 #define OPERATIONS_MAX 255 /* the driver's limit per batch */
 
@@ -18,9 +19,16 @@ static CUresult enter_stream(CUstream handle, uint64_t *ctx, uint64_t *stream)
 	return err ? err : ckc_stream_id(handle, stream);
 }
 
+/* A stream may wait for what the program does next. */
+static void note_wait(void)
+{
+	atomic_store(&ckc_client_current()->memory->arena.values, true);
+}
+
 /* The flush flag concerns writes by other devices: no device here supports it. */
 static CUresult check_wait(unsigned int flags)
 {
+	note_wait();
 	if ((flags & ~CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	return flags & CU_STREAM_WAIT_VALUE_FLUSH ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
@@ -85,5 +93,6 @@ CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 		err = check_operation(&paramArray[i]);
 	if (err)
 		return err;
+	note_wait();
 	return ck_wire_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray), flags);
 }

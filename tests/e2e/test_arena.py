@@ -441,6 +441,46 @@ def test_freed_memory_is_allocated_while_work_waits_for_later_work(server, trans
     assert (result.status, result.out) == (0, "done\n"), result.err
 
 
+# Natively, these fail at once.
+MORE = f"""
+MOST = {200 * MIB}
+def lacks(err):
+    assert err == 2, err
+def alloc_large():
+    lacks(cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(MOST)))
+def managed():
+    lacks(cuda.cuMemAllocManaged(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(MOST), 1))
+class Array(ctypes.Structure):
+    _fields_ = [("w", ctypes.c_size_t), ("h", ctypes.c_size_t), ("format", ctypes.c_int), ("n", ctypes.c_uint)]
+def array():
+    lacks(cuda.cuArrayCreate_v2(ctypes.byref(ctypes.c_void_p()), ctypes.byref(Array(8192, MOST // 8192 // 4, 0x20, 1))))
+def fill_in(s):
+    global SIZE
+    SIZE = MOST
+    p = alloc_in(s)
+    SIZE = {4 * MIB}
+    return p
+"""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("steps", [
+    "p = fill_in(a); hold(); use(a, p, 1); free_in(a, p); alloc_large(); alloc_large()",
+    "p = fill_in(a); hold(); use(a, p, 1); free_in(a, p); managed()",
+    "p = fill_in(a); hold(); use(a, p, 1); free_in(a, p); array()",
+    "p = fill_in(b); use(b, p, 1); free(p); hold(); lacks(cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(2 * MOST)))",
+])
+def test_an_allocation_fails_where_only_memory_of_held_work_is_left(tmp_path, transport, steps):
+    server = Server(tmp_path / "server", CRICKET_EMU=f"memory={256 * MIB}")
+    try:
+        ends = "\nq = alloc(SIZE)" + RELEASE + "\nassert alloc(MOST)\n"
+        result = python(HELD + MORE + steps + ends, client_env(server.address(transport)), timeout=60)
+        assert (result.status, result.out) == (0, "done\n"), result.err
+        server.stop()
+    finally:
+        server.kill()
+
+
 # Work that waits for a word, which the program writes after a line of input.
 WAITS = """
 current()

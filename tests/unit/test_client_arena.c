@@ -323,7 +323,7 @@ static void free_memory_goes_back_before_an_allocation_fails(void **state)
 static void memory_that_work_may_use_goes_back_only_in_want_of_memory(void **state)
 {
 	CUdeviceptr at = take_in(one, LARGE), p = 7;
-	const ck_lease_end_args *end;
+	const ck_lease_drop_args *end;
 	CUmemoryPool pool;
 
 	(void)state;
@@ -331,10 +331,12 @@ static void memory_that_work_may_use_goes_back_only_in_want_of_memory(void **sta
 	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
 	assert_int_equal(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
-	assert_int_equal(sent(CK_PROC_lease_end), 0);
+	assert_int_equal(sent(CK_PROC_lease_drop), 0);
 	refusals = 1;
 	assert_int_equal(cuMemAlloc_v2(&p, 2 * LARGE), CUDA_SUCCESS);
-	end = peer_args(CK_PROC_lease_end, 0);
+	assert_int_equal(sent(CK_PROC_lease_quiet), 1);
+	assert_int_equal(sent(CK_PROC_lease_end), 0);
+	end = peer_args(CK_PROC_lease_drop, 0);
 	assert_int_equal(end->at, at);
 	assert_int_equal(end->size, LARGE);
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
