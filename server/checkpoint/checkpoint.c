@@ -16,7 +16,7 @@
 
 #include "server/checkpoint/checkpoint.h"
 #include "server/checkpoint/criu.h"
-#include "server/checkpoint/pid_namespace.h"
+#include "util/process/pid_namespace.h"
 #include "server/checkpoint/store.h"
 #include "server/checkpoint/worker_memory.h"
 #include "server/processes/pool_table.h"
@@ -47,14 +47,14 @@ static int list_threads(pid_t pid, struct cks_manifest *m, struct cks_why *why)
 	int ret = 0;
 	DIR *dir;
 
-	m->pid = cks_pid_namespace_inner(pid, pid);
+	m->pid = ck_pid_namespace_inner(pid, pid);
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
 	dir = opendir(path);
 	if (!dir)
 		return cks_why_set(why, errno, "worker %d: %m", (int)pid);
 	while (ret == 0 && (entry = readdir(dir))) {
 		if (entry->d_name[0] != '.')
-			ret = add_thread(m, cks_pid_namespace_inner(pid, atoi(entry->d_name)));
+			ret = add_thread(m, ck_pid_namespace_inner(pid, atoi(entry->d_name)));
 	}
 	closedir(dir);
 	return ret < 0 ? cks_why_set(why, -ret, "worker %d: %m", (int)pid) : 0;
@@ -325,7 +325,7 @@ static int find_complete(const struct cks_checkpoint_job *job, struct cks_manife
 	if (dir < 0)
 		return dir;
 	close(dir);
-	if (job->pid == 0 || m->pid == cks_pid_namespace_inner(job->pid, job->pid))
+	if (job->pid == 0 || m->pid == ck_pid_namespace_inner(job->pid, job->pid))
 		return 0;
 	cks_manifest_free(m);
 	return cks_why_set(why, ESTALE, "%s: it is of another session", job->directory);

@@ -13,15 +13,14 @@
 #include <unistd.h>
 
 #include "server/checkpoint/criu.h"
-#include "server/checkpoint/pid_namespace.h"
+#include "util/process/pid_namespace.h"
+#include "util/process/criu.h"
 #include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
-#define CK_CRIU_MAJOR 4
-#define CK_CRIU_MINOR 1
 #define CK_CRIU_ARGUMENTS 64
 #define CK_CRIU_ARGUMENT 4096
 
@@ -62,7 +61,7 @@ static void move_into(pid_t space)
 	pid_t child;
 	int status;
 
-	if (cks_pid_namespace_join(space) < 0)
+	if (ck_pid_namespace_join(space) < 0)
 		_exit(126);
 	child = fork();
 	if (child == 0)
@@ -72,8 +71,8 @@ static void move_into(pid_t space)
 	_exit(WEXITSTATUS(status));
 }
 
-/* The child: CRIU, with nothing of the server's but @inherited and, at descriptor 1, @out. */
-static _Noreturn void become_criu(const struct command *c, int out, const int *inherited)
+/* The child: CRIU, with nothing of the server's but @inherited. */
+static _Noreturn void become_criu(const struct command *c, const int *inherited)
 {
 	sigset_t none;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -83,8 +82,8 @@ static _Noreturn void become_criu(const struct command *c, int out, const int *i
 	signal(SIGPIPE, SIG_DFL);
 	if (c->space)
 		move_into(c->space);
-	if (null < 0 || dup2(c->held ? c->held : null, 0) < 0 ||
-	    dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
+	if (null < 0 || dup2(c->held ? c->held : null, 0) < 0 || dup2(null, 1) < 0 ||
+	    dup2(null, 2) < 0)
 		_exit(126);
 	for (int i = 0; inherited && i < CK_EXTERNAL_FDS_ROLES; i++)
 		ck_fd_set_cloexec(inherited[i], false);
@@ -95,7 +94,7 @@ static _Noreturn void become_criu(const struct command *c, int out, const int *i
 }
 
 /* Run it and wait; the exit status, 128 and the signal, or -errno. */
-static int run_criu(const struct command *c, int out, const int *inherited)
+static int run_criu(const struct command *c, const int *inherited)
 {
 	pid_t child;
 	int status;
@@ -104,7 +103,7 @@ static int run_criu(const struct command *c, int out, const int *inherited)
 		return -E2BIG;
 	child = fork();
 	if (child == 0)
-		become_criu(c, out, inherited);
+		become_criu(c, inherited);
 	if (child < 0)
 		return -errno;
 	while (waitpid(child, &status, 0) < 0) {
@@ -112,33 +111,6 @@ static int run_criu(const struct command *c, int out, const int *inherited)
 			return -errno;
 	}
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* An error that CRIU goes on after, or that only repeats that it failed. */
-static bool is_beside(const char *line)
-{
-	return strstr(line, "RLIMIT_NOFILE") || strstr(line, "FAILED.");
-}
-
-/* The first error in the log, without time and source line: the others follow from it. */
-static bool first_error(const char *path, char *text, size_t size)
-{
-	char line[1024], *at;
-	FILE *f = fopen(path, "re");
-	bool found = false;
-
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		at = strstr(line, "Error (");
-		if (!at || is_beside(at))
-			continue;
-		line[strcspn(line, "\n")] = '\0';
-		at = strstr(at, "): ") ? strstr(at, "): ") + 3 : at;
-		snprintf(text, size, "%s", at);
-		found = true;
-	}
-	if (f)
-		fclose(f);
-	return found;
 }
 
 static int report_failure(const struct cks_criu *criu, const char *what, int status,
@@ -151,7 +123,7 @@ static int report_failure(const struct cks_criu *criu, const char *what, int sta
 	if (status == 127)
 		return cks_why_set(why, ENOENT, "%s: %s was not found (--criu)", what,
 				   criu->program);
-	if (first_error(criu->log, error, sizeof(error)))
+	if (ck_criu_error(criu->log, error, sizeof(error)))
 		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, criu->log);
 	return cks_why_set(why, EIO, "%s: CRIU ended with status %d (log: %s)", what, status,
 			   criu->log);
@@ -159,27 +131,13 @@ static int report_failure(const struct cks_criu *criu, const char *what, int sta
 
 int cks_criu_check(const char *program, struct cks_why *why)
 {
-	struct command c = {.pages = CK_CRIU_FILES};
-	unsigned int major = 0, minor = 0;
-	char text[128] = "";
-	int ends[2], status;
+	char text[CK_CRIU_WHY];
+	int ret = ck_criu_check(program, text);
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return cks_why_set(why, errno, "pipe: %m");
-	add_argument(&c, "%s", program);
-	add_argument(&c, "--version");
-	status = run_criu(&c, ends[1], NULL); /* a few words: the pipe has room for them */
-	close(ends[1]);
-	if (status == 0 && read(ends[0], text, sizeof(text) - 1) > 0)
-		sscanf(text, "Version: %u.%u", &major, &minor);
-	close(ends[0]);
-	if (status == 127)
-		return cks_why_set(why, ENOENT, "%s was not found: checkpoints need CRIU (--criu)",
-				   program);
-	if (major * 1000 + minor < CK_CRIU_MAJOR * 1000 + CK_CRIU_MINOR)
-		return cks_why_set(why, ENOTSUP, "%s is release %u.%u; checkpoints need %d.%d",
-				   program, major, minor, CK_CRIU_MAJOR, CK_CRIU_MINOR);
-	return 0;
+	if (ret == 0)
+		return 0;
+	return cks_why_set(why, -ret, "%s; checkpoints need CRIU %d.%d or newer (--criu)", text,
+			   CK_CRIU_MAJOR, CK_CRIU_MINOR);
 }
 
 /* What dump and restore have in common. The driver library has moved the GPU's state already, so
@@ -220,10 +178,10 @@ static void put_pages(struct command *c)
 int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after after, int pages,
 		  struct cks_why *why)
 {
-	struct command c = {.space = cks_pid_namespace_is_other(pid) ? pid : 0,
+	struct command c = {.space = ck_pid_namespace_is_other(pid) ? pid : 0,
 			    .pages = pages,
 			    .held = criu->held};
-	pid_t id = cks_pid_namespace_inner(pid, pid);
+	pid_t id = ck_pid_namespace_inner(pid, pid);
 	int status;
 
 	if (id < 0)
@@ -235,7 +193,7 @@ int cks_criu_dump(const struct cks_criu *criu, pid_t pid, enum cks_criu_after af
 		put_pages(&c);
 	for (size_t i = 0; i < criu->outside->count; i++)
 		put_external(&c, criu->outside->files[i].id);
-	status = run_criu(&c, -1, NULL);
+	status = run_criu(&c, NULL);
 	return status == 0 ? 0 : report_failure(criu, "dump", status, why);
 }
 
@@ -250,7 +208,7 @@ int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *
 	add_argument(&c, "--log-file=%s", criu->log);
 	add_argument(&c, "-v3");
 	add_argument(&c, "--ps-socket=%d", pages);
-	status = run_criu(&c, -1, NULL);
+	status = run_criu(&c, NULL);
 	return status == 0 ? 0 : report_failure(criu, "receiving memory", status, why);
 }
 
@@ -286,7 +244,7 @@ int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_EXTERNA
 
 		add_argument(&c, "--inherit-fd=fd[%d]:%s", inherited[file->role], file->id);
 	}
-	status = run_criu(&c, -1, inherited);
+	status = run_criu(&c, inherited);
 	return status == 0 ? read_pid(pidfile, pid, why)
 			   : report_failure(criu, "restore", status, why);
 }

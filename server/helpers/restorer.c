@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "server/checkpoint/checkpoint.h"
-#include "server/checkpoint/pid_namespace.h"
+#include "util/process/pid_namespace.h"
 #include "server/helpers/gpu.h"
 #include "server/helpers/helper.h"
 #include "server/processes/messages.h"
@@ -88,7 +88,7 @@ static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setsid(); /* CRIU dumps no process whose session is led from outside of its namespace */
 	close(CK_HELPER_SOCKET);
-	r.ret = cks_pid_namespace_begin(highest_id(m));
+	r.ret = ck_pid_namespace_begin(highest_id(m));
 	if (r.ret < 0)
 		cks_why_set(&r.why, -r.ret, "a namespace for the worker: %m");
 	else
@@ -102,7 +102,7 @@ static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
 			_exit(CK_RESTORE_FAILED);
 	}
 	ck_fd_write_full(out, &r, sizeof(r));
-	cks_pid_namespace_wait();
+	ck_pid_namespace_wait();
 	_exit(0);
 }
 
@@ -115,7 +115,7 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return cks_why_set(why, errno, "pipe: %m");
-	ret = cks_pid_namespace_create();
+	ret = ck_pid_namespace_create(false);
 	if (ret < 0)
 		return cks_why_set(why, -ret,
 				   "process ids of the worker are in use, and no "
@@ -132,7 +132,7 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 	*why = r.why;
 	if (r.ret < 0)
 		return r.ret;
-	restored->pid = cks_pid_namespace_outer(restored->child, r.id);
+	restored->pid = ck_pid_namespace_outer(restored->child, r.id);
 	return restored->pid < 0 ? cks_why_set(why, ESRCH, "the worker has ended") : 0;
 }
 

@@ -503,7 +503,7 @@ static void a_criu_that_is_missing_or_old_is_named(void **state)
 	put_file(p, "criu", "#!/bin/sh\necho Version: 3.17.1\n", 31);
 	chmod(path, 0700);
 	assert_int_equal(cks_criu_check(path, &p->why), -ENOTSUP);
-	assert_non_null(strstr(p->why.text, "is release 3.17; checkpoints need 4.1"));
+	assert_non_null(strstr(p->why.text, "is release 3.17; checkpoints need CRIU 4.1"));
 	put_file(p, "criu", "#!/bin/sh\necho Version: 4.1.1\n\n", 31);
 	assert_int_equal(cks_criu_check(path, &p->why), 0);
 }

@@ -1,21 +1,25 @@
 /*
- * server/checkpoint/pid_namespace.c - see pid_namespace.h.
+ * util/process/pid_namespace.c - see pid_namespace.h.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "server/checkpoint/pid_namespace.h"
+#include "util/process/pid_namespace.h"
+#include "util/util.h"
 
 #define CK_SPACE_STEP_MS 5
 
@@ -27,7 +31,7 @@ static bool same_space(const char *one, const char *other)
 	       a.st_dev == b.st_dev;
 }
 
-bool cks_pid_namespace_is_other(pid_t pid)
+bool ck_pid_namespace_is_other(pid_t pid)
 {
 	char path[64];
 
@@ -35,7 +39,7 @@ bool cks_pid_namespace_is_other(pid_t pid)
 	return access(path, F_OK) == 0 && !same_space("/proc/self/ns/pid", path);
 }
 
-pid_t cks_pid_namespace_inner(pid_t pid, pid_t thread)
+pid_t ck_pid_namespace_inner(pid_t pid, pid_t thread)
 {
 	char path[64], line[256];
 	int id = -ESRCH, used, n;
@@ -54,31 +58,50 @@ pid_t cks_pid_namespace_inner(pid_t pid, pid_t thread)
 	return id;
 }
 
-int cks_pid_namespace_join(pid_t pid)
+int ck_pid_namespace_join(pid_t pid)
 {
+	static const struct {
+		const char *name;
+		int type;
+	} spaces[] = {{"pid", CLONE_NEWPID}, {"net", CLONE_NEWNET}, {"mnt", CLONE_NEWNS}};
+	int fds[CK_ARRAY_SIZE(spaces)], ret = 0;
 	char path[64];
-	int mounts, processes, ret = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	mounts = open(path, O_RDONLY | O_CLOEXEC);
-	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-	processes = open(path, O_RDONLY | O_CLOEXEC);
-	if (mounts < 0 || processes < 0 || setns(processes, CLONE_NEWPID) < 0 ||
-	    setns(mounts, CLONE_NEWNS) < 0)
-		ret = -errno;
-	if (mounts >= 0)
-		close(mounts);
-	if (processes >= 0)
-		close(processes);
+	/* the paths are not there any more when the mounts are those of @pid */
+	for (size_t i = 0; i < CK_ARRAY_SIZE(spaces); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, spaces[i].name);
+		fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	for (size_t i = 0; i < CK_ARRAY_SIZE(spaces); i++) {
+		if (ret == 0 && setns(fds[i], spaces[i].type) < 0)
+			ret = -errno;
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
 	return ret;
 }
 
-int cks_pid_namespace_create(void)
+/* CRIU connects to itself, to find out what the kernel can do. */
+static int start_loopback(void)
 {
-	return unshare(CLONE_NEWPID) < 0 ? -errno : 0;
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo) < 0)
+		ret = -errno;
+	if (fd >= 0)
+		close(fd);
+	return ret;
 }
 
-int cks_pid_namespace_begin(pid_t id)
+int ck_pid_namespace_create(bool network)
+{
+	if (unshare(network ? CLONE_NEWPID | CLONE_NEWNET : CLONE_NEWPID) < 0)
+		return -errno;
+	return network ? start_loopback() : 0;
+}
+
+int ck_pid_namespace_begin(pid_t id)
 {
 	char text[16];
 	int n = snprintf(text, sizeof(text), "%d", (int)id), fd, ret = 0;
@@ -108,7 +131,7 @@ static bool is_alone(void)
 	return alone;
 }
 
-void cks_pid_namespace_wait(void)
+void ck_pid_namespace_wait(void)
 {
 	const struct timespec step = {.tv_nsec = CK_SPACE_STEP_MS * 1000000L};
 
@@ -119,7 +142,7 @@ void cks_pid_namespace_wait(void)
 	}
 }
 
-pid_t cks_pid_namespace_outer(pid_t init, pid_t id)
+pid_t ck_pid_namespace_outer(pid_t init, pid_t id)
 {
 	char own[64], path[300];
 	DIR *dir = opendir("/proc");
@@ -131,7 +154,7 @@ pid_t cks_pid_namespace_outer(pid_t init, pid_t id)
 		pid_t pid = atoi(entry->d_name);
 
 		snprintf(path, sizeof(path), "/proc/%s/ns/pid", entry->d_name);
-		if (pid > 0 && cks_pid_namespace_inner(pid, pid) == id && same_space(own, path))
+		if (pid > 0 && ck_pid_namespace_inner(pid, pid) == id && same_space(own, path))
 			found = pid;
 	}
 	if (dir)
