@@ -65,6 +65,9 @@ static const struct ck_env_word words[] = {
 	 "process alone"},
 	{EMU, "dirty", "CRICKET_EMU_DIRTY", "0", CK_ENV_SWITCH, CK_ENV_EMU, NULL,
 	 "fill new memory of cuMemCreate with arbitrary bytes"},
+	{EMU, "socket", NULL, "0", CK_ENV_SWITCH, CK_ENV_EMU, NULL,
+	 "bind an abstract unix socket in each process, as NVIDIA's driver does:\n"
+	 "CRIU cannot restore it where its name is in use"},
 	{EMU, "threads", "CRICKET_EMU_THREADS", "0", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "number of threads that run a grid; 0: one per processor"},
 	{EMU, "check", "CRICKET_EMU_CHECK", NULL, CK_ENV_TEXT, CK_ENV_EMU,

@@ -168,8 +168,7 @@ static int play_network(void)
 	return ret;
 }
 
-/* The user's wish for this session. */
-static const char *wish_of(const struct ckc_connection *at)
+const char *ckc_dial_wish(const struct ckc_connection *at)
 {
 	return at->wish ? at->wish : ck_env_string("REMOTE_GPU_ADDRESS");
 }
@@ -196,7 +195,7 @@ static void note_server(struct ckc_connection *at, struct ck_chan *chan)
 
 static void log_unreached(const struct ckc_connection *at, int error)
 {
-	const char *wish = wish_of(at);
+	const char *wish = ckc_dial_wish(at);
 	char why[CK_ADDRESS_WHY];
 
 	ck_chan_dial_error(at->address, error, why, sizeof(why));
@@ -268,7 +267,7 @@ static int learn_trust(struct ckc_connection *at)
 
 int ckc_dial_begin(struct ckc_connection *at)
 {
-	const char *wish = wish_of(at);
+	const char *wish = ckc_dial_wish(at);
 	char why[CK_SERVER_ADDRESSES_WHY];
 	int ret = play_network();
 
@@ -332,7 +331,7 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 /* Where the session may be now, as the file says that the user has named: -ENOENT: where it was. */
 static int find_moved(const struct ckc_connection *at, char *out, size_t size)
 {
-	const char *wish = wish_of(at);
+	const char *wish = ckc_dial_wish(at);
 	struct ck_server_addresses *places;
 	char why[CK_SERVER_ADDRESSES_WHY];
 	int ret;

@@ -54,6 +54,9 @@ int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan);
 int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct ck_chan **chans,
 		     unsigned int count, int timeout_ms);
 
+/* The user's choice of servers for this session; NULL: none. */
+const char *ckc_dial_wish(const struct ckc_connection *at);
+
 /* Limit of the time for connecting, and for the first reply on a connection. */
 int ckc_dial_timeout_ms(void);
 

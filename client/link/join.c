@@ -179,7 +179,8 @@ static int open_lane(struct ckc_client *c, bool wait, struct ckc_lane **out)
 {
 	struct ckc_lane *lane;
 	struct ck_chan *chan;
-	int ret = ckc_dial_again(&c->connection, &chan);
+	/* the keeper waits until there may be connections */
+	int ret = c->keeping.held ? -EAGAIN : ckc_dial_again(&c->connection, &chan);
 
 	if (ckc_keeps(c) && ret != -EMFILE && ret != -ENFILE)
 		return link_lane(c, ret < 0 ? NULL : chan, wait, out);

@@ -48,6 +48,7 @@ enum ck_rank {
 	CK_RANK_LOSS,		/* whether the loss of the session is reported */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
 	CK_RANK_RECALL = CK_RANK_LEAF,	      /* answers that the server recalls */
+	CK_RANK_NAMES = CK_RANK_LEAF,	      /* the session's id and key */
 	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */
 	CK_RANK_PACKING = CK_RANK_LEAF,	      /* packers that no copy uses */
 	CK_RANK_ALIVE = CK_RANK_LEAF,	      /* the question whether the server responds */

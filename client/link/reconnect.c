@@ -26,6 +26,7 @@ CK_LOG_DEFINE("client");
 #define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
+#define BACK_MS 5000	/* for the reply that a program from files has waited for */
 #define REPLACE_MOST 5	/* attempts to replace relayed connections */
 #define REPLACE_MS 1000 /* between two of them */
 
@@ -67,7 +68,9 @@ int ckc_reconnect_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *
 
 bool ckc_reconnect_misses(const struct ckc_client *c)
 {
-	return c->keeping.told;
+	const struct ckc_keeping *k = &c->keeping;
+
+	return k->told || k->held || (k->back && ck_now_ms() - k->back < BACK_MS);
 }
 
 static void tell_missing(struct ckc_client *c, int error)
@@ -90,7 +93,9 @@ static void tell_back(struct ckc_client *c)
 	if (k->told)
 		ck_warn("the connection to the GPU server at %s is back after %lld s",
 			c->connection.address, (long long)(ck_now_ms() - k->since + 500) / 1000);
-	k->told = false;
+	if (k->held)
+		k->back = ck_now_ms();
+	k->told = k->held = false;
 	k->since = 0;
 	k->pause_ms = PAUSE_FIRST_MS;
 }
@@ -139,6 +144,11 @@ static int repair_links(struct ckc_client *c)
 	if (k->since == 0)
 		k->since = ck_now_ms();
 	ckc_repair_attempt(&r);
+	if (r.held) {
+		k->since = ck_now_ms();
+		k->pause_ms = PAUSE_FIRST_MS;
+		return PAUSE_FIRST_MS;
+	}
 	if (is_lost(c, r.error))
 		return -1;
 	tell_missing(c, r.error);
@@ -228,6 +238,8 @@ static void watch(struct ckc_client *c)
 			next = ms < 0 ? -1 : ck_now_ms() + ms;
 		}
 		now = ck_now_ms();
+		/* the clock of the machine that has made the program from files may be behind */
+		next = ck_min(next, now + PAUSE_LAST_MS);
 		ret = ck_links_handle(c->keeping.links, next < 0     ? IDLE_MS
 							: next > now ? (int)(next - now)
 								     : 0);

@@ -25,8 +25,10 @@ int ckc_reconnect_link_send(struct ckc_client *c, const struct ck_link *link,
 	struct iovec iov = {.iov_base = bytes};
 	long n;
 
+	ck_lock(&c->keeping.names_lock);
 	memcpy(args.session, c->hello.session, sizeof(args.session));
 	memcpy(args.key, c->hello.key, sizeof(args.key));
+	ck_unlock(&c->keeping.names_lock);
 	n = ck_call_encode(bytes, sizeof(bytes), LINK_XID, CK_LINK, (xdrproc_t)xdr_ck_link_args,
 			   &args, 0);
 	if (n < 0)

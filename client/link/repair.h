@@ -1,5 +1,14 @@
 /*
  * client/link/repair.h - one attempt to continue channels over new connections.
+ *
+ * A program that `cricket snapshot` writes into files, and each copy of it, has a file that names
+ * its server (REMOTE_GPU_ADDRESS=file:). Each line is the server's address, and one of
+ *
+ *     hold                       the program is being written: it must have no connections
+ *     copy SESSION NAMES SECRET  this process is a copy: its session has names of its own
+ *
+ * SESSION is the beginning of a hash of the id that the session had, so each process of a program
+ * finds its own line. NAMES are the new id and key, SECRET is for TLS.
  */
 #ifndef CK_CLIENT_LINK_REPAIR_H
 #define CK_CLIENT_LINK_REPAIR_H
@@ -20,6 +29,7 @@ struct ckc_repair {
 	int answers[CK_DIAL_MAX];
 	size_t count;
 	int error;    /* the first of the attempt */
+	bool held;    /* there was none: the program is being written into files */
 	bool relayed; /* a process of the server relays one of the new connections */
 };
 

@@ -20,6 +20,7 @@ static void init_client(struct ckc_client *c)
 	*c = (struct ckc_client){
 		.connection = {.set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
 			       .images_lock = CK_MUTEX(CK_RANK_IMAGES)},
+		.keeping = {.names_lock = CK_MUTEX(CK_RANK_NAMES)},
 		.loss = {.lock = CK_MUTEX(CK_RANK_LOSS)},
 		.lanes = {.lock = CK_MUTEX(CK_RANK_LANES)},
 		.command = {.lock = CK_MUTEX(CK_RANK_COMMAND)},

@@ -54,7 +54,8 @@ struct ckc_connection {
 	CUresult failed; /* result of a failed attempt to connect */
 	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
-	struct ck_map *images; /* images on the server, by alias (rpc/image_alias.h) */
+	struct ck_map *images;	     /* images on the server, by alias (rpc/image_alias.h) */
+	unsigned char images_of[16]; /* the session's first id, of which aliases are made */
 };
 
 struct ckc_loss { /* exit.c */
@@ -81,6 +82,8 @@ struct ckc_keeping {		/* reconnect.c */
 	void (*lost)(struct ckc_client *c, const char *why);
 	unsigned int seconds; /* that the server waits for new ones */
 	_Atomic uint32_t numbers;
+	/* the session's id and key, which a copy of the program replaces (repair.h) */
+	struct ck_mutex names_lock;
 	pid_t process;	     /* that has the session; its children do not */
 	atomic_bool leaves;  /* the process ends, and the keeper says goodbye: */
 	atomic_bool left;    /* it has, or cannot */
@@ -89,10 +92,12 @@ struct ckc_keeping {		/* reconnect.c */
 	/* the keeper's: */
 	int64_t since; /* in ms, when they were; 0: they are not */
 	int pause_ms;
-	char moved[256];     /* the server that the session is on now; empty: where it was */
-	bool arriving;	     /* it may not be there yet */
-	atomic_int replaces; /* attempts left to replace relayed connections */
-	int64_t replace_at;  /* in ms, the next */
+	char moved[256];      /* the server that the session is on now; empty: where it was */
+	bool arriving;	      /* it may not be there yet */
+	atomic_bool held;     /* the program is in files, or has just come from there */
+	_Atomic int64_t back; /* in ms, when such a program had its connections again */
+	atomic_int replaces;  /* attempts left to replace relayed connections */
+	int64_t replace_at;   /* in ms, the next */
 };
 
 #define CKC_FAR_NS 1000000 /* the shortest round trip to a server that is not near */

@@ -38,6 +38,7 @@ static void remember_images(struct ckc_client *c)
 
 	for (u_int i = 0; images && i < c->hello.modules.modules_len; i++)
 		ck_map_insert(images, c->hello.modules.modules_val[i].hash, CK_HASH, c);
+	memcpy(c->connection.images_of, c->hello.session, sizeof(c->connection.images_of));
 	c->connection.images = images;
 }
 
@@ -48,7 +49,7 @@ bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32])
 	bool held;
 
 	memcpy(image.bytes, hash, sizeof(image.bytes));
-	ck_image_alias(c->hello.session, &image, &alias);
+	ck_image_alias(at->images_of, &image, &alias);
 	ck_lock(&at->images_lock);
 	held = at->images && ck_map_find(at->images, alias.bytes, CK_HASH);
 	if (at->images && !held)

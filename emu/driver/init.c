@@ -2,6 +2,11 @@
  * emu/driver/init.c - the start and the end of the driver, and what answers before cuInit.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "emu/checkpoint/mailbox.h"
 #include "emu/core/emu.h"
@@ -88,6 +93,19 @@ static void log_warning(const char *line)
 	ck_warn("%s", line);
 }
 
+/* NVIDIA's driver has such a socket for other processes. It stays open, also after a fork. */
+static void bind_socket(void)
+{
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "cricket-emu-%d",
+			 (int)getpid());
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&name,
+			   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0)
+		ck_warn("a socket as of NVIDIA's driver: %m");
+}
+
 /* The state that the driver starts in. */
 static enum ck_emu_state driver_start(void)
 {
@@ -96,6 +114,8 @@ static enum ck_emu_state driver_start(void)
 	ck_env_check_lists(CK_ENV_EMU, log_warning);
 	ck_emu_hooks = &hooks;
 	ck_emu_usage_join();
+	if (ck_env_word_number("CRICKET_EMU", "socket"))
+		bind_socket();
 	ret = ck_emu_devices_init();
 	if (ret == 0)
 		ret = ck_emu_primaries_init();

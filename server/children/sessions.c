@@ -98,6 +98,16 @@ bool cks_workers_readmit(struct cks_session_info *session, int pool)
 	return true;
 }
 
+bool cks_workers_rename(const struct cks_session_info *session,
+			const struct cks_session_names *names)
+{
+	int control = container_of(session, struct worker, info)->control;
+	const struct cks_control_names message = {.kind = CK_CONTROL_NAMES, .names = *names};
+
+	return control >= 0 && send(control, &message, sizeof(message),
+				    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(message);
+}
+
 bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms,
 			uint64_t leaving)
 {

@@ -92,6 +92,10 @@ bool cks_workers_park(const struct cks_session_info *session, uint64_t room, boo
 bool cks_workers_round(const struct cks_session_info *session, uint64_t room);
 /* It takes connections again, and the file of its pool back; -1: it has none. */
 bool cks_workers_readmit(struct cks_session_info *session, int pool);
+/* It comes from files as a copy, and gets these names before it takes connections. */
+struct cks_session_names;
+bool cks_workers_rename(const struct cks_session_info *session,
+			const struct cks_session_names *names);
 /* End that. Its memory waits at most @room_ms for room on the GPU. */
 bool cks_workers_unpark(const struct cks_session_info *session, unsigned int room_ms,
 			uint64_t leaving);

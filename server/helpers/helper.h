@@ -47,8 +47,8 @@ void cks_helper_answer(json_t *reply);
 int cks_checkpointer_main(void);
 
 /*
- * restorer.c: make a worker again. The request: criu, directory, driver. Descriptor 4 becomes the
- * worker's control socket. The process stays as the worker's parent, and ends as it does.
+ * restorer.c: make a worker again. The request: criu, directory, driver, copy. Descriptor 4 becomes
+ * the worker's control socket. The process stays as the worker's parent, and ends as it does.
  */
 int cks_restorer_main(void);
 

@@ -106,7 +106,7 @@ static _Noreturn void be_init(const struct cks_checkpoint_job *job, int dir,
 	_exit(0);
 }
 
-static int restore_apart(const struct cks_checkpoint_job *job, int dir,
+static int restore_apart(const struct cks_checkpoint_job *job, int dir, bool copy,
 			 const struct cks_manifest *m, const int *inherited,
 			 struct restored *restored, struct cks_why *why)
 {
@@ -115,7 +115,7 @@ static int restore_apart(const struct cks_checkpoint_job *job, int dir,
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return cks_why_set(why, errno, "pipe: %m");
-	ret = ck_pid_namespace_create(false);
+	ret = ck_pid_namespace_create(copy);
 	if (ret < 0)
 		return cks_why_set(why, -ret,
 				   "process ids of the worker are in use, and no "
@@ -156,7 +156,9 @@ static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_
 	return moved ? json_string(text) : NULL;
 }
 
-static int restore_worker(const struct cks_checkpoint_job *job, const char *driver,
+/* Of several that are made at a time, each would find the ids free. And NVIDIA's driver binds an
+ * abstract socket of the same name in each. So a @copy has namespaces of its own. */
+static int restore_worker(const struct cks_checkpoint_job *job, const char *driver, bool copy,
 			  struct cks_manifest *m, struct restored *restored, struct cks_why *why)
 {
 	struct cks_manifest_gpu here;
@@ -171,11 +173,11 @@ static int restore_worker(const struct cks_checkpoint_job *job, const char *driv
 		ret = cks_manifest_fits(m, &here, why);
 	if (ret == 0)
 		ret = pass_descriptors(inherited, why);
-	if (ret == 0 && cks_checkpoint_ids_free(m)) {
+	if (ret == 0 && !copy && cks_checkpoint_ids_free(m)) {
 		ret = cks_checkpoint_restore(job, dir, m, inherited, &restored->pid, why);
 		restored->child = restored->pid;
 	} else if (ret == 0) {
-		ret = restore_apart(job, dir, m, inherited, restored, why);
+		ret = restore_apart(job, dir, copy, m, inherited, restored, why);
 	}
 	if (ret == 0)
 		give_up(inherited);
@@ -219,24 +221,25 @@ int cks_restorer_main(void)
 	json_t *request = cks_helper_request();
 	const char *driver;
 	struct cks_why why;
+	int copy = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-restore");
 	signal(SIGINT, SIG_IGN);
-	if (!m || json_unpack(request, "{s:s, s:s, s:s}", "criu", &job.criu, "directory",
-			      &job.directory, "driver", &driver) < 0)
+	if (!m || json_unpack(request, "{s:s, s:s, s:s, s?b}", "criu", &job.criu, "directory",
+			      &job.directory, "driver", &driver, "copy", &copy) < 0)
 		return CK_RESTORE_FAILED;
-	if (restore_worker(&job, driver, m, &restored, &why) < 0) {
+	if (restore_worker(&job, driver, copy, m, &restored, &why) < 0) {
 		ck_err("restore from %s: %s", job.directory, why.text);
 		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
 		return CK_RESTORE_FAILED;
 	}
 	ck_info("worker %d of session %s is restored from %s", (int)restored.pid, m->session,
 		job.directory);
-	cks_helper_answer(json_pack("{s:b, s:i, s:s, s:s, s:I, s:o*}", "ok", 1, "pid",
+	cks_helper_answer(json_pack("{s:b, s:i, s:s, s:s, s:I, s:s, s:o*}", "ok", 1, "pid",
 				    (int)restored.pid, "session", m->session, "program",
-				    m->application, "memory", (json_int_t)m->memory, "gpus",
-				    restored.gpus));
+				    m->application, "memory", (json_int_t)m->memory, "id", m->id,
+				    "gpus", restored.gpus));
 	cks_manifest_free(m);
 	free(m);
 	json_decref(request);

@@ -32,6 +32,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_EVERY_MAX 1000000 /* seconds */
+#define CK_QUIET_MS 86400000 /* of a program that is written too: each copy would read the line */
 
 struct cks_travels *cks_travels_create(void)
 {
@@ -266,6 +267,8 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 	    travel_begin_rounds(server, travel, s))
 		return NULL;
 	error = travel_suspend(server, travel, s);
+	if (json_is_true(json_object_get(request, "quiet")))
+		cks_suspend_quiet(s, CK_QUIET_MS);
 	if (error)
 		travel->step = OVER;
 	return error;

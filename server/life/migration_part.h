@@ -10,6 +10,7 @@
 #include "server/control/control.h"
 #include "server/door/absent_sessions.h"
 #include "server/life/migration.h"
+#include "server/processes/messages.h"
 
 struct travel {
 	struct travel *next;
@@ -40,7 +41,9 @@ struct travel {
 	bool resumes;  /* if it stays: it was not suspended before */
 	bool rests;    /* a restored one stays suspended, */
 	bool held;     /* until a command resumes it: also one that stays here */
-	int stream;    /* to the server that it moves to; -1: into files */
+	bool copy;     /* a restored one gets names of its own: */
+	struct cks_session_names names;
+	int stream; /* to the server that it moves to; -1: into files */
 	/* the worker keeps its device memory in a file, with which that leaves and comes back */
 	bool pooled;
 	bool live;	    /* a checkpointer runs from the first round on */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "server/children/gpu_turns.h"
 #include "server/children/helpers.h"
@@ -15,6 +16,9 @@
 #include "server/life/suspend.h"
 #include "server/options/options.h"
 #include "server/processes/session_info.h"
+#include "util/hash.h"
+
+#define CK_COPY_QUIET_MS 5000 /* the return of a copy that finds room takes less */
 
 static void handle_restored(struct cks_server *server, json_t *reply, void *data)
 {
@@ -36,10 +40,12 @@ static void handle_restored(struct cks_server *server, json_t *reply, void *data
 		snprintf(s->suspension.there, sizeof(s->suspension.there), "%s",
 			 there ? there : "");
 		cks_gpu_turns_forget(s);
+		if (travel->copy)
+			cks_workers_rename(s, &travel->names);
 		cks_workers_readmit(s, travel->pool);
 	}
 	travel->step = RETURNING;
-	json_decref(reply);
+	travel->reply = reply;
 }
 
 json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
@@ -49,6 +55,7 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 	const char *directory = travel_directory(request, &error);
 	const char *until = json_string_value(json_object_get(request, "until"));
 	struct cks_helper helper = {.argument = CK_RESTORER_ARGUMENT, .done = handle_restored};
+	struct cks_session_names names;
 	struct travel *travel;
 	int ret;
 
@@ -56,23 +63,63 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 		return error;
 	if (until && strcmp(until, "use") != 0 && strcmp(until, "resume") != 0)
 		return cks_control_error("\"until\" is \"use\" or \"resume\"");
+	if (getrandom(&names, sizeof(names), 0) != sizeof(names))
+		return cks_control_error("no random bytes: %s", strerror(errno));
 	if (cks_workers_serving(server->workers) >= server->options->max_sessions)
 		return cks_control_error("the server has no free session (--max-sessions %u)",
 					 server->options->max_sessions);
 	travel = travel_begin(server->travels, READING, directory, asker);
 	if (!travel)
 		return cks_control_error("%s", strerror(ENOMEM));
+	travel->names = names;
 	travel->rests = until != NULL;
 	travel->held = until && strcmp(until, "resume") == 0;
 	travel->pool = cks_control_take(server->control, asker);
+	travel->copy = json_is_true(json_object_get(request, "copy"));
 	helper.data = travel;
-	helper.request = json_pack("{s:s, s:s, s:s}", "criu", server->options->criu, "directory",
-				   directory, "driver", server->driver);
+	helper.request =
+		json_pack("{s:s, s:s, s:s, s:b}", "criu", server->options->criu, "directory",
+			  directory, "driver", server->driver, "copy", travel->copy);
 	ret = cks_workers_restore(server->workers, server->helpers, &helper, &travel->number);
 	if (ret == 0)
 		return NULL;
 	travel->step = OVER;
 	return cks_control_error("no process for the session: %s", strerror(-ret));
+}
+
+/* What its program needs to find the copy. */
+static json_t *describe_copy(const struct travel *travel, const char *name)
+{
+	const json_t *of = json_object_get(travel->reply, "id");
+	char names[CK_HASH_TEXT], secret[CK_HASH_TEXT];
+	struct ck_hash bytes;
+	json_t *reply;
+
+	_Static_assert(sizeof(travel->names) == 2 * sizeof(bytes), "the names are two hashes");
+	memcpy(bytes.bytes, &travel->names, sizeof(bytes));
+	ck_hash_print(&bytes, names);
+	memcpy(bytes.bytes, travel->names.secret, sizeof(bytes));
+	ck_hash_print(&bytes, secret);
+	reply = json_pack("{s:b, s:s, s:O, s:s, s:s}", "ok", 1, "session", name, "of", of, "names",
+			  names, "secret", secret);
+	return reply ? reply : cks_control_error("%s", strerror(ENOMEM));
+}
+
+/* The memory of a copy returns to the GPU beside its program, whose calls wait for that. */
+static void finish_copy(struct cks_server *server, struct travel *travel,
+			struct cks_session_info *s)
+{
+	char name[CK_SESSION_NAME];
+
+	if (memcmp(cks_workers_id(s), travel->names.id, sizeof(travel->names.id)) != 0) {
+		cks_workers_kill(s);
+		travel_finish(server, travel,
+			      cks_control_error("a session of its release has no copies"));
+		return;
+	}
+	travel_finish(server, travel, describe_copy(travel, cks_session_name(s, name)));
+	json_decref(cks_resume(server->suspender, s, NULL, NULL));
+	cks_suspend_quiet(s, CK_COPY_QUIET_MS);
 }
 
 void travel_check_named(struct cks_server *server, struct travel *travel)
@@ -88,6 +135,10 @@ void travel_check_named(struct cks_server *server, struct travel *travel)
 	if (!cks_workers_id(s))
 		return;
 	cks_absent_sessions_remove(server->away, cks_workers_id(s));
+	if (travel->copy) {
+		finish_copy(server, travel, s);
+		return;
+	}
 	if (travel->rests) {
 		s->suspension.held = travel->held;
 		travel_finish(

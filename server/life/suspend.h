@@ -83,6 +83,9 @@ json_t *cks_resume(struct cks_suspender *suspender, struct cks_session_info *ses
 /* suspend_notice.c: tell the program's user, if the session has stopped or is back. Returns when to
  * call again; INT64_MAX: when something has changed. */
 int64_t cks_suspend_notice(struct cks_session_info *session);
+/* The session has just been suspended or resumed because its program goes into files, or comes from
+ * there: tell nothing in the next @ms. */
+void cks_suspend_quiet(struct cks_session_info *session, int64_t ms);
 /* Say why no session leaves for this one, if an allocation fails for that. */
 void cks_suspend_explain(const struct cks_suspender *suspender, struct cks_session_info *session);
 

@@ -42,6 +42,11 @@ static void tell_return(struct cks_session_info *s, int64_t now)
 	s->suspension.told = false;
 }
 
+void cks_suspend_quiet(struct cks_session_info *s, int64_t ms)
+{
+	s->suspension.stopped = ck_now_ms() + ms;
+}
+
 int64_t cks_suspend_notice(struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;

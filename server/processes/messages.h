@@ -58,7 +58,7 @@ struct cks_worker_note {
 		CK_NOTE_FOUND = 16,    /* it does not wait for memory any more */
 		/* between CK_CONTROL_PARK and _PARKED: it begins to give memory back */
 		CK_NOTE_LEAVING = 17,
-		CK_NOTE_ROUND = 18,    /* after CK_CONTROL_ROUND */
+		CK_NOTE_ROUND = 18, /* after CK_CONTROL_ROUND */
 	} kind;
 	unsigned char session[16];
 	/* of CK_NOTE_SESSION: the client's program; of CK_NOTE_BUSY, _LEFT, _NO_ROOM and _LOST: why
@@ -197,6 +197,17 @@ struct cks_control_words {
 struct cks_control_map {
 	char kind, unused[3];
 	struct cks_device_map map;
+};
+
+/* As struct cks_control_names, to a session from files before CK_CONTROL_RETURN: it is a copy, so
+ * it has names and a secret of its own, and the process ids of its program mean nothing. */
+#define CK_CONTROL_NAMES 'c'
+struct cks_session_names {
+	unsigned char id[16], key[16], secret[32];
+};
+struct cks_control_names {
+	char kind;
+	struct cks_session_names names;
 };
 
 /* Exit status of a spare that failed to get ready. */

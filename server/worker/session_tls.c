@@ -150,3 +150,12 @@ void cks_session_tls_return(struct cks_session_tls *t)
 	t->away = false;
 	ck_unlock(&t->lock);
 }
+
+void cks_session_tls_rename(struct cks_session_tls *t)
+{
+	ck_lock(&t->lock);
+	if (t->tls)
+		ck_tls_destroy(t->tls);
+	t->tls = NULL; /* made again with the next handshake */
+	ck_unlock(&t->lock);
+}

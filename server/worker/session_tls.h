@@ -34,4 +34,7 @@ int cks_session_tls_read_first(struct cks_session_tls *tls, struct ck_chan **cha
 void cks_session_tls_leave(struct cks_session_tls *tls);
 void cks_session_tls_return(struct cks_session_tls *tls);
 
+/* While it is away: the session has another id and secret. */
+void cks_session_tls_rename(struct cks_session_tls *tls);
+
 #endif

@@ -38,6 +38,7 @@ struct worker {
 	atomic_uint lanes;	       /* connections with a thread */
 	atomic_uint joining;	       /* connections that are not answered yet */
 	bool left;		       /* they are closed, and none joins */
+	bool copy;		       /* of a session that was written into files */
 	unsigned int max_lanes;	       /* limit for call lanes */
 	uint64_t bandwidth;	       /* bytes per second; 0: no bound */
 	int64_t commands_by;	       /* deadline for the command connection; in ms */

@@ -128,6 +128,8 @@ static const char *find_tie(void)
 		return "its program does not connect again after a cut (CRICKET_RESUME)";
 	if (strncmp(worker.peer, "tcp ", 4) != 0)
 		return "its program is connected through a unix socket";
+	if (worker.copy) /* CRIU finds no socket that is of another network namespace */
+		return "it is a copy of a snapshot";
 	return NULL;
 }
 
@@ -179,6 +181,19 @@ static void come_back(int pool)
 	admit_client();
 	cks_gpu_turn_free(worker.session);
 	worker_announce(atomic_load(&worker.session));
+}
+
+/* The session is a copy of one that was written into files. It has no connections yet. */
+static void take_names(const struct cks_session_names *names)
+{
+	struct cks_session *s = worker.session;
+
+	memcpy(s->id, names->id, sizeof(s->id));
+	memcpy(s->key, names->key, sizeof(s->key));
+	memcpy(s->secret, names->secret, sizeof(s->secret));
+	cks_session_tls_rename(worker.tls);
+	memset(worker.client.machine, 0, sizeof(worker.client.machine));
+	worker.copy = true;
 }
 
 /* The supervisor has gone: find the next one, or end. */
@@ -236,6 +251,7 @@ union message {
 	struct cks_control_words words;
 	struct cks_control_park park;
 	struct cks_control_unpark unpark;
+	struct cks_control_names names;
 };
 
 /* A message that needs nothing but itself. In a switch two kinds cannot have the same value. */
@@ -283,6 +299,9 @@ static void handle_message(union message *message)
 		worker_end(message->words.text);
 	case CK_CONTROL_LEAVE:
 		disconnect_client();
+		break;
+	case CK_CONTROL_NAMES:
+		take_names(&message->names.names);
 		break;
 	case CK_CONTROL_DROP:
 		cks_evacuation_drop(worker.session);
