@@ -27,13 +27,23 @@
 	"                        (auto, the default)\n"
 
 static const struct ckx_command programs[] = {
-	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]...", "Run a program on the GPUs of a server.",
+	{"run", "[OPTION]... [--] PROGRAM [ARGUMENT]... | --from NAME",
+	 "Run a program on the GPUs of a server.",
 	 GPU_OPTIONS
 	 "  -p, --profile FILE    write a timeline of calls, messages and GPU work\n"
 	 "  -c, --check           with `-s emu`: report races, uninitialised reads and\n"
 	 "                        wrong accesses of kernels; exit status 99 if any\n"
+	 "      --from NAME       run a copy of the program of `cricket snapshot NAME`\n"
 	 "With `-s emu`, the program has an emulated GPU of its own, and needs no server.\n",
-	 ckx_run},
+	 ckx_run_any},
+	{"snapshot", "NAME [OPTION]... [--] PROGRAM [ARGUMENT]...",
+	 "Start a program, and write it and its session into files.",
+	 GPU_OPTIONS
+	 "      --at WHEN         signal (SIGUSR1 to this command, the default), or when\n"
+	 "                        file:PATH exists or http://HOST[:PORT][/PATH] answers\n"
+	 "The program ends then; `cricket run --from NAME` continues copies of it.\n",
+	 ckx_snapshot},
+	{"snapshots", "[rm NAME...]", "List or remove snapshots of programs.", NULL, ckx_snapshots},
 	{"env", "[OPTION]...", "Print the variables that `cricket run` sets.",
 	 GPU_OPTIONS
 	 "  -f, --format FORMAT   sh (default), fish, or plain (NAME=VALUE, for files)\n",

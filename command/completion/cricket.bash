@@ -6,7 +6,7 @@ _cricket_names() {	# NAME-OF-THE-FIELD, of the JSON on standard input
 
 _cricket() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i
-	local commands="run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token"
+	local commands="run snapshot snapshots env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token"
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$commands --help --version" -- "$word")
@@ -15,7 +15,7 @@ _cricket() {
 	if [ "$command" = run ]; then	# the program is the first word that is no option and no value of one
 		for ((i = 2; i < COMP_CWORD; i++)); do
 			case ${COMP_WORDS[i]} in
-			-s | --server | -g | --gpus | -d | --devices | -m | --mem | --sm | -w | --wait | -W | --worker-prefix | -n | --nccl | -p | --profile) ((i++)) ;;
+			-s | --server | -g | --gpus | -d | --devices | -m | --mem | --sm | -w | --wait | -W | --worker-prefix | -n | --nccl | -p | --profile | --from) ((i++)) ;;
 			--) ((i++)); break ;;
 			-*) ;;
 			*) break ;;
@@ -37,7 +37,9 @@ _cricket() {
 	-f | --format) mapfile -t COMPREPLY < <(compgen -W "sh fish plain" -- "$word"); return ;;
 	esac
 	case $command:$word in
-	run:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --profile --check --help" ;;
+	run:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --profile --check --from --help" ;;
+	snapshot:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --at --help" ;;
+	snapshots:-*) i="--help" ;;
 	env:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --format --help" ;;
 	jupyter:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --name --python --prefix --help" ;;
 	cdi:-*) i="--server --gpus --devices --mem --sm --wait --worker-prefix --nccl --name --kind --output --help" ;;
@@ -56,6 +58,7 @@ _cricket() {
 	suspend:* | park:* | resume:* | end:* | checkpoint:* | move:*) i=$(cricket status --json 2> /dev/null | _cricket_names session) ;;
 	token:*) i="add list revoke" ;;
 	store:*) i="list empty" ;;
+	snapshots:*) i=rm ;;
 	put:*) [ "$COMP_CWORD" -eq 2 ] && i=$(cricket servers --json 2> /dev/null | _cricket_names name) || i= ;;
 	docker:* | podman:*) i="run create" ;;
 	*) i= ;;

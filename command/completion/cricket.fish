@@ -11,17 +11,20 @@ function __cricket_sessions
 end
 
 complete -c cricket -f
-set -l all run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token
+set -l all run snapshot snapshots env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain trace servers login put store token
 complete -c cricket -n "not __fish_seen_subcommand_from $all" -a "$all"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain servers store" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s g -l gpus -x -d "N GPUs"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s d -l devices -x -d "these GPUs"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -l sm -x -d "use this part of the multiprocessors"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s m -l mem -x -d "at most this much memory"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s w -l wait -x -d "wait for a session"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s W -l worker-prefix -x -d "start the worker through this command of the server"
-complete -c cricket -n "__fish_seen_subcommand_from run env jupyter cdi docker podman" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman check status metrics top suspend park resume end checkpoint restore move reap drain servers store" -s s -l server -x -a "(__cricket_servers)" -d "name or address"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s g -l gpus -x -d "N GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s d -l devices -x -d "these GPUs"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -l sm -x -d "use this part of the multiprocessors"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s m -l mem -x -d "at most this much memory"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s w -l wait -x -d "wait for a session"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s W -l worker-prefix -x -d "start the worker through this command of the server"
+complete -c cricket -n "__fish_seen_subcommand_from run snapshot env jupyter cdi docker podman" -s n -l nccl -x -a "auto workers program" -d "where NCCL runs"
 complete -c cricket -n "__fish_seen_subcommand_from run" -s c -l check -d "check kernels on the emulated GPU"
+complete -c cricket -n "__fish_seen_subcommand_from run" -l from -x -d "run a copy of a snapshot"
+complete -c cricket -n "__fish_seen_subcommand_from snapshot" -l at -x -a "signal file: http://" -d "when the program is ready"
+complete -c cricket -n "__fish_seen_subcommand_from snapshots" -a rm
 complete -c cricket -n "__fish_seen_subcommand_from run" -s p -l profile -r -F -d "write a timeline"
 complete -c cricket -n "__fish_seen_subcommand_from env" -s f -l format -x -a "sh fish plain"
 complete -c cricket -n "__fish_seen_subcommand_from jupyter" -l name -x -d "of the kernel"

@@ -28,6 +28,9 @@ struct ckx_command {
 
 /* Each in the file of its name; ckx_session, ckx_engine: several commands. */
 int ckx_run(const struct ckx_command *self, int argc, char **argv);
+int ckx_run_any(const struct ckx_command *self, int argc, char **argv);
+int ckx_snapshot(const struct ckx_command *self, int argc, char **argv);
+int ckx_snapshots(const struct ckx_command *self, int argc, char **argv);
 int ckx_env(const struct ckx_command *self, int argc, char **argv);
 int ckx_cdi(const struct ckx_command *self, int argc, char **argv);
 int ckx_engine(const struct ckx_command *self, int argc, char **argv);

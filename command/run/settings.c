@@ -35,7 +35,8 @@ static const struct option options[] = {
 	{"wait", required_argument, NULL, 'w'},	   {"format", required_argument, NULL, 'f'},
 	{"profile", required_argument, NULL, 'p'}, {"worker-prefix", required_argument, NULL, 'W'},
 	{"nccl", required_argument, NULL, 'n'},	   {"check", no_argument, NULL, 'c'},
-	{"sm", required_argument, NULL, 'S'},	   {NULL, 0, NULL, 0},
+	{"sm", required_argument, NULL, 'S'},	   {"from", required_argument, NULL, 'F'},
+	{"at", required_argument, NULL, 'A'},	   {NULL, 0, NULL, 0},
 };
 
 /* The value of the option @name at argv[*@at], which may be in the next word; NULL: it is another
@@ -80,7 +81,7 @@ static const char **find_value(struct ckx_wishes *w, int option)
 	} all[] = {
 		{'s', &w->server},  {'g', &w->gpus}, {'d', &w->devices}, {'m', &w->memory},
 		{'S', &w->sm},	    {'w', &w->wait}, {'f', &w->format},	 {'W', &w->prefix},
-		{'p', &w->profile}, {'n', &w->nccl},
+		{'p', &w->profile}, {'n', &w->nccl}, {'F', &w->from},	 {'A', &w->at},
 	};
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(all); i++) {
@@ -114,7 +115,7 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *w)
 
 bool ckx_settings_of_run(const struct ckx_wishes *w)
 {
-	return w->profile || w->check;
+	return w->profile || w->check || w->from || w->at;
 }
 
 /* Add @name with a value that printf makes. */

@@ -27,6 +27,8 @@ struct ckx_wishes {
 	const char *prefix;    /* name of a command of the server */
 	const char *format;    /* of `env` */
 	const char *profile;   /* of `run` */
+	const char *from;      /* a snapshot: of `run` */
+	const char *at;	       /* when the program is ready: of `snapshot` */
 	const char *nccl;      /* where NCCL runs */
 	const char *assembler; /* stand-in for NVIDIA's, of the emulated GPU (ptxas.h) */
 	bool check;	       /* kernels: of `run` */
@@ -46,7 +48,7 @@ int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t c
  * printed. */
 int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *wishes);
 
-/* Whether there is an option that only `run` has. */
+/* Whether there is an option that only `run` or `snapshot` has. */
 bool ckx_settings_of_run(const struct ckx_wishes *wishes);
 
 /* The variables for @wishes; those for a container have the address, token and files of this host,
