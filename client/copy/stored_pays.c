@@ -16,7 +16,8 @@ CK_LOG_DEFINE("client");
 
 #define LINK_MOST 1250000000u  /* bytes per second: 10 Gbit/s; a faster network needs no store */
 #define REHASH_MOST 200000000u /* the same for bytes that are hashed before they are sent */
-#define MEMORY_MIN ((size_t)16 << 20) /* of memory that is not mapped from a file */
+/* Of memory that is not mapped from a file. Loaders stage files in buffers of 8 MiB. */
+#define MEMORY_MIN ((size_t)8 << 20)
 #define PLAIN_TIMES 16
 #define REFILL_MOST ((size_t)256 << 20) /* of bytes that may be batches of data */
 #define MEASURE_MIN ((size_t)8 << 20)	/* a shorter upload does not show the network's rate, */

@@ -169,6 +169,12 @@ static void describe_memory(size_t size, struct ckc_upload_source *s)
 	s->key.size = size;
 }
 
+/* Pinned memory of the client lies in a file without a name, as shared anonymous memory may. */
+static bool is_memory(const struct mapping *m)
+{
+	return m->inode == 0 || strncmp(m->path, "/memfd:", strlen("/memfd:")) == 0;
+}
+
 int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_source *s)
 {
 	struct mapping m;
@@ -179,10 +185,10 @@ int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_sou
 	if (!find_mapping((uintptr_t)bytes, (uintptr_t)bytes + size, &m, &line) ||
 	    m.rights[0] != 'r' || size < (size_t)SAMPLES * SAMPLE)
 		ret = -ENOENT;
-	else if (m.inode != 0)
-		ret = describe_file(&m, size, s);
-	else
+	else if (is_memory(&m))
 		describe_memory(size, s);
+	else
+		ret = describe_file(&m, size, s);
 	if (ret == 0) {
 		s->lo = m.lo;
 		s->hi = m.hi;

@@ -15,7 +15,7 @@ from test_descriptors import RIGHT
 
 MIB = 1 << 20
 # Upload the file as loaders do: mapped privately (safetensors, and so transformers and vLLM), "shared" (llama.cpp), or filled by "read"
-# (torch.load); or one tensor in its middle. Fetch it, and compare.
+# (torch.load); or one tensor in its middle; or "staged" in a pinned buffer (safetensors 0.8). Fetch it, and compare.
 PROGRAM = """
 import ctypes, mmap, os, sys
 cuda = ctypes.CDLL(None)
@@ -41,7 +41,17 @@ with open(path, "rb") as file:
         source = (ctypes.c_char * size).from_buffer(mapping, start)
 if way == "written":
     source[3 << 20] = b"!" if source[3 << 20] != b"!" else b"?"
-assert cuda.cuMemcpyHtoD_v2(dptr, source, ctypes.c_size_t(size)) == 0
+if way == "staged":
+    staged = ctypes.c_void_p()
+    assert cuda.cuMemHostAlloc(ctypes.byref(staged), ctypes.c_size_t(8 << 20), 2) == 0
+    assert cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(ctypes.c_uint64()), staged, 0) == 0
+    for at in range(0, size, 8 << 20):
+        part = ctypes.c_size_t(min(size - at, 8 << 20))
+        ctypes.memmove(staged, ctypes.byref(source, at), part.value)
+        assert cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(dptr.value + at), staged, part, None) == 0
+        assert cuda.cuStreamSynchronize(None) == 0
+else:
+    assert cuda.cuMemcpyHtoD_v2(dptr, source, ctypes.c_size_t(size)) == 0
 back = ctypes.create_string_buffer(size)
 assert cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)) == 0
 print(ctypes.string_at(source, size) == back.raw, hash(back.raw) if way == "read" else "")
@@ -109,6 +119,16 @@ def test_a_second_start_sends_little(place, way):
     assert here.upload(way) < size / 50
     assert here.upload(way) < size / 50
     assert here.stored() == size
+
+
+@pytest.mark.threads
+def test_a_second_start_knows_pieces_that_were_staged_in_pinned_memory(place):
+    """The last one is too short to be kept."""
+    here = place()
+    size = here.file.stat().st_size
+    assert here.upload("staged") >= size
+    assert here.upload("staged") < size / 50
+    assert here.stored() == size // (8 * MIB) * 8 * MIB
 
 
 @pytest.mark.skipif(KIND != "", reason="a sanitizer needs more stack")
