@@ -3,24 +3,30 @@
  */
 #include "client/link/client.h"
 #include "client/managed/managed.h"
+#include "client/objects/capture.h"
 #include "util/util.h"
 
-/* Get the current context, the stream, and the range that a fill of @height rows changes. */
+/*
+ * Get the current context, the stream, and the range that a fill of @height rows changes. In a
+ * capture the driver takes any address: cuDNN captures fills of memory that does not exist, and
+ * reads their nodes.
+ */
 static CUresult enter_fill(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit,
 			   size_t width, size_t height, uint64_t *ctx, uint64_t *stream)
 {
+	struct ckc_stream *s;
 	size_t row, size;
 	CUresult err = ckc_enter(ctx);
 
 	if (!err)
-		err = ckc_stream_id(handle, stream);
+		err = ckc_stream_work(handle, &s, stream);
 	if (err || width == 0 || height == 0)
 		return err;
 	if (dst % unit || ck_mul_overflow(width, unit, &row) ||
 	    (height > 1 && (pitch < row || pitch % unit)) ||
 	    ck_mul_overflow(height - 1, pitch, &size) || ck_add_overflow(size, row, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ckc_device_reach(dst, size);
+	err = ckc_capturing(s) ? CUDA_SUCCESS : ckc_device_reach(dst, size);
 	if (!err)
 		ckc_managed_device(dst, size, true);
 	return err;

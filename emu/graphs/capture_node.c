@@ -69,7 +69,8 @@ CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodePara
 	const struct ck_emu_step_source source = {.params = params,
 						  .attributes = attributes,
 						  .attribute_count = attribute_count,
-						  .context = stream->base.context};
+						  .context = stream->base.context,
+						  .captured = true};
 
 	return capture_call(stream, &source, NULL);
 }

@@ -26,6 +26,7 @@ struct ck_emu_step {
 	struct ck_emu_object *event;	    /* of the event nodes, with a reference */
 	struct ck_emu_condition *condition; /* of a conditional node, with a reference */
 	struct ck_emu_graph_memory *memory; /* of the allocation nodes, with a reference */
+	bool astray;			    /* to run it is an illegal access */
 };
 
 /* The input of a step; @context is for steps that name none. */
@@ -34,6 +35,7 @@ struct ck_emu_step_source {
 	const CUlaunchAttribute *attributes;
 	unsigned int attribute_count;
 	struct ck_emu_context *context;
+	bool captured; /* then the driver does not look whether there is memory to fill */
 };
 
 CUresult ck_emu_step_create(const struct ck_emu_step_source *source, struct ck_emu_step **step);

@@ -254,6 +254,12 @@ static CUresult command_record(struct ck_emu_step *step)
 	return result;
 }
 
+static bool fills_nothing(const struct ck_emu_step *step)
+{
+	return step->params.type == CU_GRAPH_NODE_TYPE_MEMSET &&
+	       !ck_emu_arena_covers(step->params.memset.dst, 1);
+}
+
 CUresult ck_emu_step_create(const struct ck_emu_step_source *source, struct ck_emu_step **out)
 {
 	struct ck_emu_step *step = calloc(1, sizeof(*step));
@@ -274,6 +280,10 @@ CUresult ck_emu_step_create(const struct ck_emu_step_source *source, struct ck_e
 	result = params_take(step, source);
 	if (result == CUDA_SUCCESS && step->context)
 		result = command_record(step);
+	if (result == CUDA_ERROR_INVALID_VALUE && source->captured && fills_nothing(step)) {
+		step->astray = true;
+		result = CUDA_SUCCESS;
+	}
 	if (result != CUDA_SUCCESS)
 		goto put_step;
 	*out = step;
@@ -304,6 +314,8 @@ CUresult ck_emu_step_run(struct ck_emu_step *step, uint64_t node,
 {
 	const CUDA_HOST_NODE_PARAMS_v2 *host = &step->params.host;
 
+	if (step->astray)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (step->params.type == CU_GRAPH_NODE_TYPE_HOST)
 		ck_emu_callback_call(host->fn, host->userData, running->context);
 	else if (step->command && atomic_load(&step->context->live))

@@ -61,6 +61,13 @@ def test_program_prints_what_it_prints_on_a_real_gpu(run_app, name, build, trans
         assert result.err == ""
 
 
+@pytest.mark.parametrize("transport", ("direct", *TRANSPORTS))
+def test_a_capture_takes_a_fill_of_memory_that_does_not_exist(run_app, transport):
+    """NVIDIA's driver does: cuDNN reads the node of such a capture, and ONNX Runtime's convolutions fail without it."""
+    result = run_app("capture_nowhere", transport)
+    assert (result.status, result.out) == (0, "a fill of 4096 bytes nowhere was captured\n"), result.err
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="a GPU runs it")
 def test_a_program_without_ptx_is_told_what_is_missing(run_app):
     result = run_app("first_kernel_machine", "unix")
