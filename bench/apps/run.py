@@ -130,10 +130,14 @@ class Sides:
 
     def command(self, side, app):
         command = [sys.executable, str(HERE / app.script), *app.arguments]
+        preloads = [runner.CLIENTS[0]] if side != "native" else []
+        if runner.DRIVER == "emu":      # which runs PTX only
+            preloads.append(runner.CLIENTS[0].with_name("libcricket-ptx.so"))
+        # For the program alone: what makes the devices vanish runs without the client.
+        if preloads:
+            command = ["env", "LD_PRELOAD=" + ":".join(map(str, preloads)), *command]
         if side == "native":
             return command
-        # For the program alone: what makes the devices vanish runs without the client.
-        command = ["env", f"LD_PRELOAD={runner.CLIENTS[0]}", *command]
         return command if runner.DRIVER == "emu" else [str(ROOT / "bench" / "no-gpu.sh"), *command]
 
     def run(self, side, app):

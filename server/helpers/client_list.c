@@ -27,7 +27,7 @@ CK_LOG_DEFINE("server");
 /* The first two make a client; an older installation may lack some of the others. */
 static const char *const programs[] = {"cricket",      "cricket-client.so", "libnvidia-ml.so.1",
 				       "libcuda.so",   "libcupti.so.12",    "libcupti.so.13",
-				       "libnccl.so.2", "libcuda-emu.so"};
+				       "libnccl.so.2", "libcricket-ptx.so", "libcuda-emu.so"};
 #define NEEDED 2
 /* Folders of links, for LD_LIBRARY_PATH. */
 static const char *const folders[] = {"lib", "emu"};

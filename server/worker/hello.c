@@ -264,7 +264,7 @@ static void fill_offer(struct cks_session *session, const struct cks_client *cli
 /* With the numbers of all messages that this server knows. @session is NULL if there is none. */
 static int answer_hello(struct hello *h, struct cks_session *session)
 {
-	unsigned char known[CK_PROC_END / 8 + 1] = {0};
+	unsigned char known[(CK_PROC_END + 7) / 8] = {0};
 	ck_hello_more more = {.procedures = {sizeof(known), (char *)known}};
 	ck_hello_rules rules = {.words = true};
 	ck_hello_secret secret = {{0}};
