@@ -23,6 +23,8 @@ def on_a_full_disk(env, *words):
     "cricket-exporter --help", "cricket-exporter --version", "m3-server --help", "m3 --help", "m3 --version", "gpu_launcher --help"])
 def test_what_does_not_arrive_is_an_error(server, home, words):  # noqa: F811
     program, *rest = [str(server.unix) if word == "SOCKET" else word for word in words.split()]
+    if not (PRODUCTS / program).is_file():
+        pytest.skip("not all programs are built with a sanitizer")
     done = on_a_full_disk({**home, "REMOTE_GPU_ADDRESS": server.address("unix")}, PRODUCTS / program, *rest)
     lines = done.stderr.decode().splitlines()
     assert done.returncode not in (0, 2) and len(lines) == 1 and lines[0].startswith(f"{program}: standard output: "), done
