@@ -118,7 +118,7 @@ static void look_at_free(struct cks_session *s, struct cks_pass *pass, size_t *f
 /* How long to wait on, after @left ms, for what the server says or others return. */
 static int patience(const struct cks_session *s, int left)
 {
-	switch (s->leases->room) {
+	switch ((int)s->leases->room) {
 	case CK_ROOM_ASKED:
 		return left;
 	case CK_ROOM_NONE:
