@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "command/config/command.h"
@@ -44,7 +43,6 @@ static void add(struct command *c, const char *format, ...)
 /* Run it, with nothing at descriptors 0 to 2: the exit status, or -errno. */
 static int run(const struct command *c)
 {
-	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
@@ -59,11 +57,7 @@ static int run(const struct command *c)
 	}
 	if (child < 0)
 		return -errno;
-	while (waitpid(child, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return ck_criu_wait(child);
 }
 
 int ckx_images_check(void)

@@ -97,7 +97,6 @@ static _Noreturn void become_criu(const struct command *c, const int *inherited)
 static int run_criu(const struct command *c, const int *inherited)
 {
 	pid_t child;
-	int status;
 
 	if (c->full)
 		return -E2BIG;
@@ -106,11 +105,7 @@ static int run_criu(const struct command *c, const int *inherited)
 		become_criu(c, inherited);
 	if (child < 0)
 		return -errno;
-	while (waitpid(child, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return ck_criu_wait(child);
 }
 
 static int report_failure(const struct cks_criu *criu, const char *what, int status,

@@ -2,39 +2,15 @@
  * tests/test_apps/host_vmm.cu - physical memory of the host (cuMemCreate) that CPU and kernels use
  * in turn: as a vector that grows, and that moves to other addresses when it cannot.
  */
-#include <cuda.h>
-
-#include "check.h"
+#include "entry.h"
 
 #define BLOCKS 3
 #define WORDS (unit / sizeof(unsigned int))
-
-#define CALLS(X)                                                                                  \
-	X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)     \
-	X(cuMemUnmap) X(cuMemSetAccess) X(cuMemGetAccess) X(cuMemGetAllocationGranularity)        \
-	X(cuMemGetAllocationPropertiesFromHandle) X(cuMemRetainAllocationHandle)                  \
-	X(cuPointerGetAttribute) X(cuMemFree)
-
-#define DECLARE(name) static decltype(&name) p_##name;
-CALLS(DECLARE)
 
 static CUmemAllocationProp prop;
 static CUmemAccessDesc access_desc[2];
 static CUmemGenericAllocationHandle handle[BLOCKS];
 static size_t unit;
-
-static void open_driver(void)
-{
-	cudaDriverEntryPointQueryResult found;
-
-#define LOOK_UP(name)                                                                             \
-	CHECK(cudaGetDriverEntryPointByVersion(#name, (void **)&p_##name, 12000,                  \
-					       cudaEnableDefault, &found));                       \
-	EXPECT(found == cudaDriverEntryPointSuccess);
-	CALLS(LOOK_UP)
-}
-
-#define DRV(call) EXPECT((call) == CUDA_SUCCESS)
 
 __global__ void add(unsigned int *p, size_t n, unsigned int what)
 {
@@ -44,8 +20,8 @@ __global__ void add(unsigned int *p, size_t n, unsigned int what)
 
 static void map_block(CUdeviceptr at, int i)
 {
-	DRV(p_cuMemMap(at + i * unit, unit, 0, handle[i], 0));
-	DRV(p_cuMemSetAccess(at + i * unit, unit, access_desc, 2));
+	CHECK_CU(CU(cuMemMap)(at + i * unit, unit, 0, handle[i], 0));
+	CHECK_CU(CU(cuMemSetAccess)(at + i * unit, unit, access_desc, 2));
 }
 
 static unsigned int *at_block(CUdeviceptr at, int i)
@@ -75,7 +51,7 @@ static void describe(void)
 	CHECK(cudaDeviceGetAttribute(&supported, (cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
 				     device));
 	EXPECT(supported);
-	DRV(p_cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+	CHECK_CU(CU(cuMemGetAllocationGranularity)(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
 }
 
 /* Each block is written by the CPU, by a kernel, and by a copy. */
@@ -87,7 +63,7 @@ static void grow(CUdeviceptr at)
 	for (int i = 0; i < BLOCKS; i++) {
 		unsigned int *p = at_block(at, i);
 
-		DRV(p_cuMemCreate(&handle[i], unit, &prop, 0));
+		CHECK_CU(CU(cuMemCreate)(&handle[i], unit, &prop, 0));
 		map_block(at, i);
 		for (size_t k = 0; k < WORDS; k++)
 			p[k] = k;
@@ -114,17 +90,17 @@ static void look(CUdeviceptr at)
 	unsigned int type = 0, managed = 1;
 	void *host = NULL;
 
-	DRV(p_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 8));
-	DRV(p_cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at + 8));
-	DRV(p_cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, at + 8));
+	CHECK_CU(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 8));
+	CHECK_CU(CU(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at + 8));
+	CHECK_CU(CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, at + 8));
 	EXPECT(type == CU_MEMORYTYPE_HOST && !(managed & 0xff) && host == (void *)(at + 8));
-	DRV(p_cuMemGetAccess(&flags, &access_desc[1].location, at));
+	CHECK_CU(CU(cuMemGetAccess)(&flags, &access_desc[1].location, at));
 	EXPECT(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-	DRV(p_cuMemRetainAllocationHandle(&again, (void *)at));
-	DRV(p_cuMemGetAllocationPropertiesFromHandle(&known, again));
+	CHECK_CU(CU(cuMemRetainAllocationHandle)(&again, (void *)at));
+	CHECK_CU(CU(cuMemGetAllocationPropertiesFromHandle)(&known, again));
 	EXPECT(known.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA);
-	DRV(p_cuMemRelease(again));
-	EXPECT(p_cuMemFree(at) == CUDA_ERROR_INVALID_VALUE);
+	CHECK_CU(CU(cuMemRelease)(again));
+	EXPECT_CU(CUDA_ERROR_INVALID_VALUE, CU(cuMemFree)(at));
 }
 
 /* What the CPU has written last is in no page of the device yet. */
@@ -134,7 +110,7 @@ static void move(CUdeviceptr from, CUdeviceptr to)
 		for (size_t k = 0; k < WORDS; k++)
 			at_block(from, i)[k] = k + 100 * i;
 	}
-	DRV(p_cuMemUnmap(from, BLOCKS * unit));
+	CHECK_CU(CU(cuMemUnmap)(from, BLOCKS * unit));
 	for (int i = 0; i < BLOCKS; i++) {
 		map_block(to, i);
 		EXPECT(right(at_block(to, i), 100 * i) == WORDS);
@@ -150,18 +126,17 @@ int main(void)
 	CUdeviceptr first, second;
 
 	CHECK(cudaFree(NULL));
-	open_driver();
 	describe();
-	DRV(p_cuMemAddressReserve(&first, BLOCKS * unit, 0, 0, 0));
-	DRV(p_cuMemAddressReserve(&second, BLOCKS * unit, 0, 0, 0));
+	CHECK_CU(CU(cuMemAddressReserve)(&first, BLOCKS * unit, 0, 0, 0));
+	CHECK_CU(CU(cuMemAddressReserve)(&second, BLOCKS * unit, 0, 0, 0));
 	grow(first);
 	look(first);
 	move(first, second);
-	DRV(p_cuMemUnmap(second, BLOCKS * unit));
+	CHECK_CU(CU(cuMemUnmap)(second, BLOCKS * unit));
 	for (int i = 0; i < BLOCKS; i++)
-		DRV(p_cuMemRelease(handle[i]));
-	DRV(p_cuMemAddressFree(first, BLOCKS * unit));
-	DRV(p_cuMemAddressFree(second, BLOCKS * unit));
+		CHECK_CU(CU(cuMemRelease)(handle[i]));
+	CHECK_CU(CU(cuMemAddressFree)(first, BLOCKS * unit));
+	CHECK_CU(CU(cuMemAddressFree)(second, BLOCKS * unit));
 	printf("%d blocks of the host were used by both sides, at two places\n", BLOCKS);
 	return 0;
 }

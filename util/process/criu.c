@@ -11,10 +11,21 @@
 
 #include "util/process/criu.h"
 
+int ck_criu_wait(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 /* What `@program --version` prints. Its exit status, or -errno. */
 static int read_version(const char *program, char *text, size_t size)
 {
-	int ends[2], status;
+	int ends[2];
 	ssize_t n;
 	pid_t child;
 
@@ -35,11 +46,7 @@ static int read_version(const char *program, char *text, size_t size)
 	close(ends[0]);
 	if (child < 0)
 		return -EAGAIN;
-	while (waitpid(child, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
+	return ck_criu_wait(child);
 }
 
 int ck_criu_check(const char *program, char why[CK_CRIU_WHY])
