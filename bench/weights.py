@@ -5,11 +5,11 @@ Needs root, transformers and what `make -C tests far` builds. Times are from the
 the page cache, by three loaders: transformers' from_pretrained, safetensors' load_file and a sum, and the driver's copies alone of 16 MiB
 each. --put: the file is sent by `cricket put` over a link without limits, and only the start after it is measured.
 
---goals: 2 GB at 1 Gbit/s, 16 GB at 100 Mbit/s and 40 ms, and 16 GB over loopback, against what is promised. What the 16 GB have at their second
-start was kept at a first one over a link without limits. It takes about five minutes on an H200, with the making of the models (--gb "0.1
+--goals: 2 GB at 1 Gbit/s, 16 GB at 100 Mbit/s and 40 ms, and 16 GB over loopback, against the goals. The second start of the 16 GB finds
+the bytes that a first one over a link without limits has kept. It takes about five minutes on an H200, with the making of the models (--gb "0.1
 0.2": smaller ones, for a trial).
 
-The client looks at the bytes of a file that is younger than a minute, so what is kept is measured when the files are older. A table comes
+The client looks at the bytes of a file that is younger than a minute, so starts with kept bytes are measured when the files are older. A table comes
 last; OUT/weights.json has it, too. DRIVER=emu: the driver's copies only.
 """
 import argparse

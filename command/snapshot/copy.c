@@ -52,7 +52,7 @@ struct copy {
 	int signals; /* a signalfd for those that are passed on */
 };
 
-/* --- what is in the files */
+/* --- the content of the files */
 
 static int read_about(struct copy *c)
 {

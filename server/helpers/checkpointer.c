@@ -190,7 +190,7 @@ static int send_rounds(struct cks_move *move, struct cks_why *why)
 	return ret < 0 ? ret : 0;
 }
 
-/* Rounds, and then the request to send what is left; NULL: there is none. */
+/* Rounds, and then the request to send the rest; NULL: there is none. */
 static json_t *prepare_move(struct cks_move *move, pid_t pid)
 {
 	struct cks_checkpoint_job job = {.pid = pid};

@@ -73,7 +73,7 @@ void cks_held_drop_all(struct cks_held_chunks *h, bool promised)
 	}
 }
 
-/* --- what is to be read */
+/* --- the chunks to read */
 
 void cks_held_begin(struct cks_held_chunks *h)
 {

@@ -1,5 +1,5 @@
 /*
- * server/store/held_reads.c - what is read ahead, and the threads that read it; see
+ * server/store/held_reads.c - the chunks that are read ahead, and the threads that read them; see
  * server/store/held_state.h.
  */
 #include <pthread.h>
@@ -147,7 +147,7 @@ void cks_held_start_threads(struct cks_held_chunks *h)
 	ck_cond_broadcast(&h->work);
 }
 
-/* --- what is to be read */
+/* --- the chunks to read */
 
 /* Copy @count hashes to the end of the queue, which has room. */
 static void enqueue(struct cks_held_chunks *h, const struct ck_hash *hashes, size_t count)

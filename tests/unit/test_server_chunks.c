@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_chunks.c - device memory between two servers: what is sent, and what a
- * receiver refuses.
+ * tests/unit/test_server_chunks.c - device memory between two servers: the chunks that are sent,
+ * and those that a receiver refuses.
  */
 #define _GNU_SOURCE
 #include <endian.h>
