@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,12 +50,23 @@ static int write_at(struct ck_private_fd *f, const char *bytes, size_t size, off
 	return 0;
 }
 
-static int write_tail(struct ck_private_fd *f, off_t at)
+/*
+ * Write @bytes at @at, and the document's tail behind them: in one call, so that neither a reader
+ * nor a kill finds a document without its tail. 0 or -errno.
+ */
+static int write_before_tail(struct ck_private_fd *f, const char *bytes, size_t size, off_t at)
 {
-	int ret = write_at(f, CK_TIMELINE_TAIL, strlen(CK_TIMELINE_TAIL), at);
+	const size_t tail = strlen(CK_TIMELINE_TAIL);
+	const struct iovec parts[] = {{(void *)(uintptr_t)bytes, size},
+				      {(void *)(uintptr_t)CK_TIMELINE_TAIL, tail}};
+	int ret = 0;
 
-	if (ret == 0 &&
-	    ftruncate(ck_private_fd_number(f), at + (off_t)strlen(CK_TIMELINE_TAIL)) < 0)
+	if (pwritev(ck_private_fd_number(f), parts, 2, at) != (ssize_t)(size + tail)) {
+		ret = write_at(f, bytes, size, at);
+		if (ret == 0)
+			ret = write_at(f, CK_TIMELINE_TAIL, tail, at + (off_t)size);
+	}
+	if (ret == 0 && ftruncate(ck_private_fd_number(f), at + (off_t)(size + tail)) < 0)
 		ret = -errno;
 	return ret;
 }
@@ -68,9 +80,7 @@ static int create_file(const char *path)
 	if (fd < 0)
 		return -errno;
 	ck_private_fd_take(&f, fd, false);
-	ret = write_at(&f, CK_TIMELINE_HEAD, strlen(CK_TIMELINE_HEAD), 0);
-	if (ret == 0)
-		ret = write_tail(&f, (off_t)strlen(CK_TIMELINE_HEAD));
+	ret = write_before_tail(&f, CK_TIMELINE_HEAD, strlen(CK_TIMELINE_HEAD), 0);
 	ck_private_fd_close(&f);
 	return ret;
 }
@@ -104,18 +114,15 @@ static int create_own(struct ckc_profile_file *own, const char *name)
 static int append_events(struct ckc_profile_file *own)
 {
 	int fd = open(own->path, O_WRONLY | O_CLOEXEC), ret;
-	off_t end = own->end + (off_t)own->text.size;
 	struct ck_private_fd f;
 
 	if (fd < 0)
 		return -errno;
 	ck_private_fd_take(&f, fd, false);
-	ret = write_at(&f, own->text.bytes, own->text.size, own->end);
+	ret = write_before_tail(&f, own->text.bytes, own->text.size, own->end);
 	if (ret == 0)
-		ret = write_tail(&f, end);
-	if (ret == 0)
-		own->end = end;
-	else if (write_tail(&f, own->end) < 0)
+		own->end += (off_t)own->text.size;
+	else if (write_before_tail(&f, "", 0, own->end) < 0)
 		ck_debug("%s: the end cannot be written", own->path);
 	ck_private_fd_close(&f);
 	return ret;
