@@ -190,6 +190,20 @@ static void canonical_text_needs_room(void **state)
 	assert_int_equal(ck_address_canonical("http://x", out, sizeof(out)), -EINVAL);
 }
 
+/* unix: is a byte longer than shm: before the same path. */
+static void canonical_text_is_an_address_itself(void **state)
+{
+	char text[CK_ADDRESS_MAX] = "shm:/", out[2 * CK_ADDRESS_MAX];
+
+	(void)state;
+	memset(text + strlen(text), 'p', sizeof(text) - 2 - strlen(text));
+	assert_int_equal(strlen(text), sizeof(text) - 2);
+	assert_int_equal(ck_address_canonical(text, out, sizeof(out)), 0);
+	assert_int_equal(strlen(out), sizeof(text) - 1);
+	text[sizeof(text) - 2] = 'p';
+	assert_int_equal(ck_address_canonical(text, out, sizeof(out)), -ENAMETOOLONG);
+}
+
 static void loopback_with_the_default_port_is_here(void **state)
 {
 	static const char *const here[] = {"", "local", "localhost", "127.0.0.1:9909", "[::1]"};
@@ -218,6 +232,7 @@ int main(void)
 		cmocka_unit_test(spellings_of_one_server_are_the_same),
 		cmocka_unit_test(other_servers_are_not_the_same),
 		cmocka_unit_test(canonical_text_needs_room),
+		cmocka_unit_test(canonical_text_is_an_address_itself),
 		cmocka_unit_test(loopback_with_the_default_port_is_here),
 	};
 

@@ -301,7 +301,10 @@ int ck_address_canonical(const char *text, char *out, size_t size)
 	else if (a.path[0])
 		memmove(a.path, a.path + strspn(a.path, "/") - 1,
 			strlen(a.path + strspn(a.path, "/") - 1) + 1);
-	return print_canonical(&a, out, size) < (int)size ? 0 : -ENAMETOOLONG;
+	/* it is an address itself, and may be longer than @text */
+	return print_canonical(&a, out, size) < (int)ck_min(size, (size_t)CK_ADDRESS_MAX)
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
 bool ck_address_same(const char *a, const char *b)
