@@ -23,7 +23,8 @@
 CK_LOG_DEFINE("server");
 
 #define FOLDER "store"
-#define FREE_PART 20  /* one part of so many of the file system remains free */
+#define FREE_PART 20 /* one part of so many of the file system remains free, or FREE_MOST */
+#define FREE_MOST ((size_t)4 << 30) /* bytes: enough on a large disk */
 #define COUNT_PART 16 /* the files are counted again when so large a part of the limit has come */
 
 struct cks_chunk_store {
@@ -176,7 +177,8 @@ static bool disk_is_full(int dir, size_t size)
 	struct statvfs fs;
 
 	return fstatvfs(dir, &fs) == 0 &&
-	       fs.f_bavail < fs.f_blocks / FREE_PART + size / fs.f_frsize;
+	       fs.f_bavail < (ck_min(fs.f_blocks / FREE_PART * fs.f_frsize, FREE_MOST) + size) /
+				     fs.f_frsize;
 }
 
 /* Count the files, and remove old ones so that @size bytes more fit. */

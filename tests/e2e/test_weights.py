@@ -98,8 +98,8 @@ class Place:
 @pytest.fixture
 def place(tmp_path):
     disk, made = os.statvfs(tmp_path), []
-    if disk.f_bavail * disk.f_frsize < disk.f_blocks * disk.f_frsize // 20 + 1024 * MIB:
-        pytest.skip("the server keeps nothing on a disk of which less than a twentieth is free")
+    if disk.f_bavail * disk.f_frsize < min(disk.f_blocks * disk.f_frsize // 20, 4096 * MIB) + 1024 * MIB:
+        pytest.skip("the server keeps nothing on a disk that is nearly full")
 
     def make(*options):
         made.append(Place(tmp_path, *options))

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "server/store/chunk_store.h"
+#include "tests/unit/server_disk.h"
 
 #define SIZE 65536u
 
@@ -216,6 +217,28 @@ static void no_more_than_the_limit_is_kept(void **state)
 	assert_int_equal(get(NULL, 1), -ENOENT);
 }
 
+static void a_part_of_the_disk_stays_free(void **state)
+{
+	static const struct {
+		fsblkcnt_t size, free; /* GiB */
+		int result;
+	} cases[] = {
+		{10, 1, 0},	    {100, 4, -ENOSPC}, {100, 5, 0},
+		{2000, 3, -ENOSPC}, {2000, 5, 0},      {10, 0, -ENOSPC},
+	};
+	const struct statvfs before = disk;
+	struct cks_chunk_store *store = open_store(&alice, 80 * SIZE);
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		disk.f_blocks = cases[i].size * DISK_GIB;
+		disk.f_bavail = cases[i].free * DISK_GIB;
+		assert_int_equal(put(store, i), cases[i].result);
+	}
+	disk = before;
+	cks_chunk_store_destroy(store);
+}
+
 static void a_folder_that_does_not_work_keeps_nothing(void **state)
 {
 	struct cks_chunk_store *store;
@@ -238,6 +261,7 @@ int main(void)
 		TEST(an_altered_file_is_removed),
 		TEST(the_least_recently_used_go_first),
 		TEST(no_more_than_the_limit_is_kept),
+		TEST(a_part_of_the_disk_stays_free),
 		TEST(a_folder_that_does_not_work_keeps_nothing),
 	};
 

@@ -19,6 +19,7 @@
 #include "server/store/held_chunks.h"
 #include "server/store/start_list.h"
 #include "util/util.h"
+#include "tests/unit/server_disk.h"
 
 #define SIZE 65536u
 #define COUNT 8u
