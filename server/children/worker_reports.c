@@ -45,11 +45,13 @@ static void reclaim_memory(struct cks_workers *w, struct worker *worker,
 	const char press = CK_CONTROL_PRESS;
 	bool any = false;
 
-	for (const struct worker *other = w->first; other; other = other->next) {
+	for (struct worker *other = w->first; other; other = other->next) {
 		if (other == worker || other->control < 0 ||
 		    (!other->named && other->state != SPARE_READY && other->state != SPARE_WARMING))
 			continue;
-		any |= send(other->control, &press, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+		other->info.suspension.pressed =
+			send(other->control, &press, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+		any |= other->info.suspension.pressed;
 	}
 	w->changed = true;
 	if (note->number > 0) /* a worker of an older release does not say it */
@@ -111,7 +113,9 @@ static void record_note(struct cks_workers *w, struct cks_session_info *s,
 	}
 	s->memory = note->number;
 	update_usage(s, note);
-	w->changed |= u->uses == 0 && note->uses > 0; /* its idle time may count from now on */
+	u->pressed = false;
+	/* a request may wait for it; its idle time may count from now on */
+	w->changed |= u->uses == 0;
 	if (note->uses != u->uses)
 		u->used = ck_now_ms();
 	u->uses = note->uses;

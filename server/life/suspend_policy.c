@@ -102,10 +102,13 @@ static void consider_running(const struct cks_suspender *p, struct cks_session_i
 	const struct cks_suspension *u = &s->suspension;
 	bool works = leaves_for(p, s, guest, false);
 	int64_t turn = works ? u->since + cks_suspend_turn_ms(p, s, guest) : INT64_MAX;
+	int64_t asked = guest->suspension.memory_requested_at;
 
-	if (now - u->used >= CK_IDLE_MS) {
-		if (u->uses > 0 && /* else it has nothing on the GPU */
-		    (!best->idle || is_before(s, u->used, best->idle, best->idle->suspension.used)))
+	if (u->uses == 0) { /* it had nothing on the GPU when it reported last */
+		if (u->pressed && now < asked + CK_IDLE_MS)
+			lower_next(next, asked + CK_IDLE_MS);
+	} else if (now - u->used >= CK_IDLE_MS) {
+		if (!best->idle || is_before(s, u->used, best->idle, best->idle->suspension.used))
 			best->idle = s;
 	} else if (now >= turn) {
 		if (!best->active ||

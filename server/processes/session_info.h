@@ -64,9 +64,10 @@ struct cks_suspension {
 	bool parked;			/* it is: in CK_SUSPENDED */
 	unsigned int ms;		/* that the move so far has taken */
 	int device;			/* that it has come to on this way back; -1: its own */
+	bool pressed;			/* to return memory, and has not reported since */
 	uint64_t uses;			/* of its worker's note, */
 	int64_t used;			/* and when they changed last */
-	/* its worker wants memory: CK_PRESSED_... */
+	/* its worker wants memory; others were asked to return some, or there are none */
 	enum {
 		CK_NO_MEMORY_REQUEST,
 		CK_MEMORY_REQUEST_ALONE,

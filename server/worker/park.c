@@ -40,6 +40,7 @@ static struct {
 	_Atomic uint64_t rounds;      /* beside the program */
 	_Atomic uint64_t round_room;  /* of the last one */
 	atomic_bool trims;	      /* a thread does */
+	atomic_bool asked;	      /* report now */
 	/* of the thread that reports */
 	uint64_t turns, uses;
 	struct cks_worker_note told;
@@ -344,17 +345,24 @@ void cks_park_report(struct cks_session *s)
 {
 	struct cks_worker_note note;
 	int64_t now = ck_now_ms();
+	bool asked = atomic_exchange(&park.asked, false);
 
-	if (now < park.again)
+	if (now < park.again && !asked)
 		return;
 	memset(&note, 0, sizeof(note)); /* padding is compared too */
 	note.kind = CK_NOTE_USE;
 	take_stock(s, &note);
-	if (memcmp(&note, &park.told, sizeof(note)) == 0)
+	if (memcmp(&note, &park.told, sizeof(note)) == 0 && !asked)
 		return;
 	memcpy(&park.told, &note, sizeof(note));
 	park.again = now + CK_REPORT_MS;
 	send_note(&note);
+}
+
+void cks_park_report_now(struct cks_session *s)
+{
+	atomic_store(&park.asked, true);
+	cks_session_wake_watch(s);
 }
 
 /* The supervisor may be gone, or busy: it would not wait for this process either. */

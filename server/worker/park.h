@@ -32,6 +32,8 @@ void cks_park_gpus(const struct cks_session *session, uint32_t gpus[CK_NOTE_GPUS
 /* Tell the supervisor, at most once a second, of device memory and use that have changed. For one
  * thread. */
 void cks_park_report(struct cks_session *session);
+/* Have that thread report at once, whether or not something has changed. */
+void cks_park_report_now(struct cks_session *session);
 /* Report that the process ends because of @reason; NULL session: there is none. From any thread,
  * once. */
 void cks_park_end(struct cks_session *session, const char *reason);

@@ -260,6 +260,7 @@ static void handle_message(union message *message)
 	switch (message->kind) {
 	case CK_CONTROL_PRESS:
 		cks_lease_return_free(worker.session);
+		cks_park_report_now(worker.session);
 		break;
 	case CK_CONTROL_ALONE:
 		cks_lease_alone(worker.session);

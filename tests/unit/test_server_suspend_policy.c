@@ -229,6 +229,45 @@ static void active_sessions_take_turns(void **unused)
 	}
 }
 
+static void a_session_that_has_not_reported_is_waited_for(void **unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < SESSIONS; i++)
+		granted[i].overcommit = true;
+	for (size_t i = 1; i < SESSIONS; i++) {
+		sessions[i].memory = sessions[i].suspension.uses = 0;
+		sessions[i].suspension.used = 0;
+		sessions[i].suspension.pressed = i == 1;
+	}
+	ask_for_memory(0);
+	assert_true(run_policy(&suspender) <= fake_now + CK_IDLE_MS);
+	assert_int_equal(answers[0], CK_CONTROL_COMING);
+	sessions[1].memory = 100; /* its report */
+	sessions[1].suspension.uses = 1;
+	sessions[1].suspension.used = fake_now;
+	sessions[1].suspension.pressed = false;
+	run_policy(&suspender);
+	assert_int_equal(explained[0], 0);
+	fake_now += CK_IDLE_MS;
+	run_policy(&suspender);
+	assert_int_equal(suspends[1], 1);
+}
+
+static void one_that_never_reports_is_not_waited_for(void **unused)
+{
+	(void)unused;
+	granted[0].overcommit = granted[1].overcommit = true;
+	sessions[1].memory = sessions[1].suspension.uses = 0;
+	sessions[1].suspension.pressed = true;
+	ask_for_memory(0);
+	run_policy(&suspender);
+	assert_int_equal(answers[0], CK_CONTROL_COMING);
+	fake_now += CK_IDLE_MS;
+	run_policy(&suspender);
+	assert_int_equal(explained[0], 1);
+	assert_int_equal(answers[0], CK_CONTROL_MADE);
+}
+
 static void one_that_allocates_comes_before_one_that_resumes(void **unused)
 {
 	(void)unused;
@@ -260,6 +299,8 @@ int main(void)
 		TEST(an_active_session_has_its_quantum),
 		TEST(without_a_quantum_no_active_session_leaves),
 		TEST(active_sessions_take_turns),
+		TEST(a_session_that_has_not_reported_is_waited_for),
+		TEST(one_that_never_reports_is_not_waited_for),
 		TEST(one_that_allocates_comes_before_one_that_resumes),
 	};
 
