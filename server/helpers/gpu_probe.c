@@ -1,6 +1,7 @@
 /*
  * server/helpers/gpu_probe.c - see gpu_probe.h.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,11 +11,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "cuda/nvml.h"
 #include "gen/driver.h"
 #include "server/helpers/gpu_probe.h"
 #include "server/nvml/nvml.h"
+#include "server/processes/messages.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "util/log.h"
@@ -73,12 +76,41 @@ static bool open_all(struct scout *s, const char *driver)
 	return true;
 }
 
+/* A worker that waits for a client has contexts, and is no program. */
+static bool is_spare(unsigned int pid)
+{
+	char path[32], name[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, name, sizeof(name) - 1) < 0)
+		name[0] = '\0';
+	close(fd);
+	return strcmp(name, CK_SPARE_NAME "\n") == 0;
+}
+
+static uint32_t count_programs(struct scout *s, unsigned int gpu)
+{
+	unsigned int count = PROCESSES;
+	uint32_t programs = 0;
+	int err;
+
+	if (!cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3, &err) ||
+	    ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3(s->devices[gpu], &count, s->processes))
+		return 0;
+	for (unsigned int i = 0; i < count; i++)
+		programs += !is_spare(s->processes[i].pid);
+	return programs;
+}
+
 static bool look_at(struct scout *s, unsigned int i)
 {
 	struct cks_gpu_probe_gpu *g = &s->note.gpus[i];
 	struct nvmlUtilization_t rates;
 	struct nvmlMemory_t memory = {0};
-	unsigned int count = PROCESSES;
 	int err;
 
 	*g = (struct cks_gpu_probe_gpu){.utilization = -1};
@@ -90,9 +122,7 @@ static bool look_at(struct scout *s, unsigned int i)
 	g->free = memory.free;
 	if (ck_driver.cuDeviceGetName)
 		ck_driver.cuDeviceGetName(g->name, sizeof(g->name) - 1, (CUdevice)i);
-	if (cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3, &err) &&
-	    !ck_nvml.nvmlDeviceGetComputeRunningProcesses_v3(s->devices[i], &count, s->processes))
-		g->programs = count;
+	g->programs = count_programs(s, i);
 	if (!cks_driver_emulated() && /* its utilization is always 0 */
 	    cks_nvml_begin((void **)&ck_nvml.nvmlDeviceGetUtilizationRates, &err) &&
 	    !ck_nvml.nvmlDeviceGetUtilizationRates(s->devices[i], &rates))

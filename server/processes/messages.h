@@ -16,6 +16,7 @@
 /* First argument of a worker, and of a spare one. */
 #define CK_WORKER_ARGUMENT "--worker"
 #define CK_SPARE_ARGUMENT "--spare"
+#define CK_SPARE_NAME "cricket-spare" /* of the process, until it has a client */
 
 /* Descriptors of a new worker. */
 #define CK_WORKER_CONNECTION 3 /* the client's first, hello unread; spare: /dev/null */

@@ -80,7 +80,7 @@ static void send_note(int kind)
 
 void cks_spare_wait(const struct cks_options *options, char **argv)
 {
-	prctl(PR_SET_NAME, "cricket-spare");
+	prctl(PR_SET_NAME, CK_SPARE_NAME);
 	if (cks_hello_prepare(options) < 0)
 		give_up(argv);
 	send_note(CK_NOTE_STANDBY);

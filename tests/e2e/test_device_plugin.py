@@ -163,7 +163,9 @@ def test_a_container_gets_the_client_and_the_server(tmp_path):
 
 
 def test_containers_get_the_gpus_with_the_fewest_programs(tmp_path):
-    with serving(tmp_path, CRICKET_EMU="devices=3") as server, node(server.address("unix")) as here:
+    """Workers that wait for a client have contexts, and are no programs."""
+    with serving(tmp_path, "--warm", "1", "--log", "debug", CRICKET_EMU="devices=3") as server, node(server.address("unix")) as here:
+        wait_until(lambda: " is ready after" in server.log(), 20, "a spare with contexts")
         wait_until(here.kubelet.healthy, 20, "a place")
         assert [here.kubelet.allocate(f"place-{i}")[0]["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["0", "1", "2"]
         assert here.kubelet.allocate("place-3", "place-4")[0]["CUDA_VISIBLE_DEVICES"] == "0,1"
