@@ -42,7 +42,8 @@ bool ckc_mirror_find(uint64_t id, struct ckc_mirror *out)
 	return m != NULL;
 }
 
-static CUresult insert_mirror(struct ckc_mirror *m)
+/* From then on it may end at any time: a copy in @out. */
+static CUresult insert_mirror(struct ckc_mirror *m, struct ckc_mirror *out)
 {
 	struct ckc_mirrors *all = ckc_mirrors_current();
 	static _Atomic uint64_t last; /* per process: a number is never reused */
@@ -56,6 +57,7 @@ static CUresult insert_mirror(struct ckc_mirror *m)
 		ret = ck_map_insert(all->map, &m->id, sizeof(m->id), m);
 	if (ret == 0)
 		all->count++;
+	*out = *m;
 	ck_unlock(&all->lock);
 	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -72,7 +74,38 @@ static bool place_box(struct ckc_mirror *m)
 	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
 }
 
-static CUresult make_mirror(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
+/* Is @m older than @source, a mirror that a copy reads, and does a copy write bytes of it into @m?
+ * An earlier copy does not read what a later one writes, even if that is in the same graph. */
+static bool may_write(const struct ckc_mirror *m, const struct ckc_mirror *source)
+{
+	return !m->source && m->id < source->id && ckc_boxes_overlap(&m->box, &source->box);
+}
+
+/* If a copy has been recorded that writes all bytes of the source @m, find its mirror: if it is in
+ * the same graph, @m is to be a part of that one. 0: there is none. */
+static uint64_t find_whole(const struct ckc_mirror *m, uint64_t *offset)
+{
+	struct ckc_mirrors *all = ckc_mirrors_current();
+	struct ck_map_iter i = CK_MAP_ITER_INIT;
+	struct ckc_mirror *newest = NULL;
+	uint64_t whole = 0;
+
+	ck_lock(&all->lock);
+	while (ck_map_next(all->map, &i)) {
+		struct ckc_mirror *other = i.value;
+
+		if (may_write(other, m) && (!newest || other->id > newest->id))
+			newest = other;
+	}
+	if (newest && ckc_box_contains(&newest->box, &m->box, offset)) {
+		newest->read = true;
+		whole = newest->id;
+	}
+	ck_unlock(&all->lock);
+	return whole;
+}
+
+static CUresult make_mirror(const CUDA_MEMCPY3D *c, enum ck_copy_end end, struct ckc_mirror *out)
 {
 	struct ckc_mirror *m = malloc(sizeof(*m));
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
@@ -84,11 +117,9 @@ static CUresult make_mirror(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64
 		.side = ck_copy_side(c, end),
 		.box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth}};
 	if (place_box(m))
-		err = insert_mirror(m);
+		err = insert_mirror(m, out);
 	if (err)
 		free(m);
-	else
-		*id = m->id;
 	return err;
 }
 
@@ -99,10 +130,22 @@ static bool is_on_device(const void *host)
 	       ckc_managed_backs(ckc_client_current(), (uintptr_t)host);
 }
 
+/* The mirror @m is a side of @c; a part of another one in the same graph has its place there. */
+static void name_mirror(struct ck_copy_side *side, const CUDA_MEMCPY3D *c,
+			const struct ckc_mirror *m)
+{
+	uint64_t offset = 0;
+
+	ck_copy_side_pack(side, c, (void *)(uintptr_t)m->id);
+	side->device = m->source ? find_whole(m, &offset) : 0;
+	side->x = side->device ? offset : 0;
+}
+
 /* Encode one end of a copy: the id of its array, or a mirror for the application's memory. */
 static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
+	struct ckc_mirror m;
 	uint64_t id = 0;
 	CUresult err = CUDA_SUCCESS;
 
@@ -121,8 +164,10 @@ static CUresult encode_side(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *ma
 		err = ckc_array_id(side.array, &id);
 		side.array = (CUarray)(uintptr_t)id;
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
-		err = make_mirror(c, end, made);
-		ck_copy_side_pack(&side, c, (void *)(uintptr_t)*made);
+		err = make_mirror(c, end, &m);
+		if (!err)
+			name_mirror(&side, c, &m);
+		*made = err ? 0 : m.id;
 	}
 	ck_copy_side_set(c, end, &side);
 	return err;
@@ -151,6 +196,20 @@ CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out)
 	return err;
 }
 
+/* A copy of a part of @m is at a byte of it. */
+static void restore_place(struct ck_copy_side *side, const struct ckc_mirror *m)
+{
+	size_t at = side->x;
+
+	*side = m->side;
+	side->type = CU_MEMORYTYPE_HOST;
+	if (at == 0)
+		return;
+	side->host = (void *)(uintptr_t)(m->box.start + at);
+	side->x = side->y = side->z = 0;
+	side->pitch = side->height = 0;
+}
+
 static CUresult restore_side(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
@@ -161,8 +220,7 @@ static CUresult restore_side(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
 		if (!ckc_mirror_find((uintptr_t)side.host, &m))
 			return CUDA_ERROR_UNKNOWN;
-		side = m.side;
-		side.type = CU_MEMORYTYPE_HOST;
+		restore_place(&side, &m);
 	}
 	ck_copy_side_set(c, end, &side);
 	return CUDA_SUCCESS;
@@ -216,6 +274,24 @@ static void forget_all(uint64_t *ids, size_t count)
 	free(ids);
 }
 
+/* Does a copy read memory of which another copy in the list may have written a part before? Those
+ * that read all of it are parts of that one, and not in the list. */
+static bool mirrors_clash(const uint64_t *ids, size_t count)
+{
+	struct ckc_mirror written, source;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!ckc_mirror_find(ids[i], &written) || written.source)
+			continue;
+		for (size_t k = 0; k < count; k++) {
+			if (ids[k] > written.id && ckc_mirror_find(ids[k], &source) &&
+			    source.source && may_write(&written, &source))
+				return true;
+		}
+	}
+	return false;
+}
+
 void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
 		       uint64_t *gone, size_t gone_count)
 {
@@ -227,6 +303,7 @@ void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_
 		old = exec->mirrors;
 		exec->mirrors = ids;
 		exec->mirror_count = (unsigned int)count;
+		exec->clash = mirrors_clash(ids, count);
 	}
 	ck_unlock(&all->launch_lock);
 	free(old);

@@ -82,7 +82,7 @@ static CUresult transfer_mirrors(const struct ckc_exec *exec, uint64_t ctx, bool
 	for (unsigned int i = 0; i < exec->mirror_count && !err; i++) {
 		if (!ckc_mirror_find(exec->mirrors[i], &m))
 			continue;
-		if (source && (m.source || ckc_mirrors_current()->functions))
+		if (source && (m.source || m.read || ckc_mirrors_current()->functions))
 			err = fill_mirror(&m);
 		else if (!source && !m.source)
 			err = fetch_mirror(&m, ctx, exec->object.id);
@@ -149,6 +149,7 @@ static CUresult fetch_results(struct ckc_mirrors *all, const struct ckc_exec *ex
 static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec,
 			     struct ckc_context *context, struct ckc_stream *stream)
 {
+	static bool told;
 	struct ckc_mirrors *all = &c->copying->mirrors;
 	struct ckc_sink nothing = {0};
 	uint64_t ctx = context->object.id;
@@ -164,6 +165,10 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec,
 		err = ckc_stream_reach(context, stream);
 	if (err)
 		return err;
+	if (exec->clash)
+		return ckc_refused("a copy in a graph from host memory of which another copy "
+				   "writes a part",
+				   &told);
 	err = transfer_mirrors(exec, ctx, true);
 	if (err)
 		return err;

@@ -10,7 +10,9 @@
 
 struct ckc_mirror {
 	uint64_t id;
-	bool source;		  /* the copy reads it */
+	bool source; /* the copy reads it */
+	/* another copy may read what this one writes, or before it does */
+	bool read;
 	struct ckc_box box;	  /* in the memory of the application */
 	struct ck_copy_side side; /* as the application described it */
 };

@@ -131,6 +131,7 @@ struct ckc_exec {
 	struct ckc_object object;
 	uint64_t *mirrors; /* host memory of its copies: client/copy/mirror.h */
 	unsigned int mirror_count;
+	bool clash; /* they cannot give its copies the right bytes */
 	bool launched;
 };
 

@@ -32,6 +32,59 @@ bool ckc_box_is_packed(const struct ckc_box *box)
 	       (box->slice == box->width * box->height || box->depth == 1);
 }
 
+/* Behind the last byte. */
+static uint64_t end_of(const struct ckc_box *box)
+{
+	return box->start + (box->depth - 1) * box->slice + (box->height - 1) * box->pitch +
+	       box->width;
+}
+
+/* Does @box have a byte in [lo, hi), which it ends behind? Its rows do not overlap: the last one
+ * that begins before @hi ends last of those. */
+static bool meets_row(const struct ckc_box *box, uint64_t lo, uint64_t hi)
+{
+	uint64_t at, plane, row;
+
+	if (hi <= box->start)
+		return false;
+	at = hi - 1 - box->start;
+	plane = ck_min(at / box->slice, box->depth - 1);
+	row = ck_min((at - plane * box->slice) / box->pitch, box->height - 1);
+	return box->start + plane * box->slice + row * box->pitch + box->width > lo;
+}
+
+bool ckc_boxes_overlap(const struct ckc_box *a, const struct ckc_box *b)
+{
+	if (a->start >= end_of(b) || b->start >= end_of(a))
+		return false;
+	if (ckc_box_is_packed(a))
+		return meets_row(b, a->start, end_of(a));
+	for (size_t z = 0; z < a->depth; z++) {
+		for (size_t y = 0; y < a->height; y++) {
+			uint64_t row = a->start + z * a->slice + y * a->pitch;
+
+			if (meets_row(b, row, row + a->width))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool same_shape(const struct ckc_box *a, const struct ckc_box *b)
+{
+	return a->width == b->width && a->height == b->height && a->depth == b->depth &&
+	       (a->height == 1 || a->pitch == b->pitch) && (a->depth == 1 || a->slice == b->slice);
+}
+
+bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box, uint64_t *offset)
+{
+	*offset = box->start - outer->start;
+	if (*offset == 0 && same_shape(outer, box))
+		return true;
+	return ckc_box_is_packed(outer) && ckc_box_is_packed(box) && box->start >= outer->start &&
+	       end_of(box) <= end_of(outer);
+}
+
 void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src)
 {
 	for (size_t z = 0; z < dst->depth; z++) {

@@ -104,14 +104,44 @@ CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct
 	return CUDA_SUCCESS;
 }
 
+/* Its address leads to @whole. */
+CUresult cks_mirror_make_part(struct cks_mirrors *ms, uint64_t id, size_t size,
+			      struct cks_mirror *whole, uint64_t offset, struct cks_mirror **out)
+{
+	struct cks_mirror *m;
+
+	if (id == 0 || size == 0 || cks_mirror_of(ms, id) || offset > whole->size ||
+	    size > whole->size - offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*m = (struct cks_mirror){
+		.id = id, .host = whole->host + offset, .size = size, .whole = whole};
+	if (ck_map_insert(ms->by_id, &id, sizeof(id), m) < 0) {
+		free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	whole->uses++;
+	*out = m;
+	return CUDA_SUCCESS;
+}
+
 /* Drop one use; the mirror ends with its last use. Its id is then added to @gone. */
 void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_gone *gone)
 {
+	struct cks_mirror *whole = m->whole;
+
 	if (m->uses > 0 && --m->uses > 0)
 		return;
 	if (gone && gone->ids)
 		gone->ids[gone->count++] = m->id;
 	ck_map_remove(ms->by_id, &m->id, sizeof(m->id));
+	if (whole) {
+		free(m);
+		cks_mirror_drop(ms, whole, gone);
+		return;
+	}
 	ck_ranges_remove(ms->by_address, (uintptr_t)m->host, NULL);
 	cks_disconnected_give(ms, m);
 }
@@ -165,7 +195,7 @@ void cks_mirrors_owner_gone(struct cks_mirrors *ms, uint64_t id, uint64_t **ids,
 	ck_lock(&ms->lock);
 	o = ck_map_remove(ms->owners, &id, sizeof(id));
 	if (o) {
-		gone.ids = ids ? calloc(o->count + 1, sizeof(*gone.ids)) : NULL;
+		gone.ids = ids ? calloc(2 * o->count + 1, sizeof(*gone.ids)) : NULL;
 		cks_owner_cut(ms, o, 0, &gone);
 		owner_free(o);
 	}
@@ -200,7 +230,7 @@ CUresult cks_mirrors_launched(struct cks_request *q, uint64_t exec, CUstream str
 	if (o && o->count > 0)
 		err = cks_mark_make(q, stream, &mark);
 	for (size_t i = 0; mark && i < o->count; i++) {
-		struct cks_mirror *m = o->uses[i].mirror;
+		struct cks_mirror *m = cks_mirror_memory(o->uses[i].mirror);
 
 		cks_mark_put(m->mark);
 		m->mark = mark;
@@ -215,7 +245,7 @@ CUresult cks_mirrors_launched(struct cks_request *q, uint64_t exec, CUstream str
 static struct cks_mark *next_mark(const struct cks_owner *o)
 {
 	for (size_t i = 0; i < o->count; i++) {
-		struct cks_mark *mark = o->uses[i].mirror->mark;
+		struct cks_mark *mark = cks_mirror_memory(o->uses[i].mirror)->mark;
 
 		if (mark && !mark->done)
 			return mark;

@@ -29,7 +29,40 @@ static CUresult size_of(const CUDA_MEMCPY3D *c, size_t *size)
 	return *size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, uint64_t id,
+/* The mirror @id, if @o uses it. */
+static struct cks_mirror *mirror_used(struct cks_mirrors *ms, const struct cks_owner *o,
+				      uint64_t id)
+{
+	struct cks_mirror *m = id ? cks_mirror_of(ms, id) : NULL;
+
+	for (size_t i = 0; m && i < o->count; i++) {
+		if (o->uses[i].mirror == m)
+			return m;
+	}
+	return NULL;
+}
+
+/* The client's memory of a copy: a mirror, new or in the memory of another one, which lies around
+ * it in the client's memory too. */
+struct place {
+	uint64_t id, whole, offset; /* whole 0: none is known */
+};
+
+/* A copy into the other one's memory may come before this one in the graph. */
+static CUresult make_mirror(struct cks_request *q, struct cks_owner *o, const struct place *p,
+			    size_t size, struct cks_mirror **out)
+{
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *whole = mirror_used(ms, o, p->whole);
+
+	if (!whole)
+		return cks_mirror_make(q, p->id, size, out);
+	return cks_mirror_make_part(
+		ms, p->id, size, cks_mirror_memory(whole),
+		p->offset + (uint64_t)(whole->host - cks_mirror_memory(whole)->host), out);
+}
+
+static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, const struct place *p,
 			   uint64_t owner, void **host)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
@@ -42,7 +75,7 @@ static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, uint64
 		return err;
 	ck_lock(&ms->lock);
 	o = cks_owner_of(ms, owner, true);
-	err = o ? cks_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+	err = o ? make_mirror(q, o, p, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err) {
 		err = cks_owner_add(o, m, NULL);
 		*host = m->host;
@@ -58,7 +91,8 @@ static CUresult decode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 			   uint64_t owner)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
-	uint64_t id = (uintptr_t)side.host, array = (uintptr_t)side.array;
+	const struct place place = {(uintptr_t)side.host, side.device, side.x};
+	uint64_t array = (uintptr_t)side.array;
 	void *host = NULL;
 	CUresult err = CUDA_SUCCESS;
 
@@ -69,7 +103,8 @@ static CUresult decode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 		if (!cks_array_find(q, array, &side.array))
 			err = CUDA_ERROR_INVALID_HANDLE;
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
-		err = mirror_for(q, c, id, owner, &host);
+		err = mirror_for(q, c, &place, owner, &host);
+		side.device = 0;
 		ck_copy_side_pack(&side, c, host);
 	} else if (side.type != CU_MEMORYTYPE_DEVICE) {
 		err = CUDA_ERROR_INVALID_VALUE;
@@ -105,10 +140,14 @@ static CUresult encode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 
 	ck_lock(&ms->lock);
 	m = mirror_of(ms, &side);
+	if (m) {
+		side.x = (uintptr_t)(side.type == CU_MEMORYTYPE_HOST ? (uintptr_t)side.host
+								     : side.device) -
+			 (uintptr_t)m->host;
+		side.type = CU_MEMORYTYPE_HOST;
+	}
 	side.host = m ? (void *)(uintptr_t)m->id : NULL;
 	ck_unlock(&ms->lock);
-	if (m)
-		side.type = CU_MEMORYTYPE_HOST;
 	if (side.type == CU_MEMORYTYPE_ARRAY)
 		err = cks_handle_name(q, CK_KIND_ARRAY, side.array, 0, &id);
 	side.array = (CUarray)(uintptr_t)id;
@@ -211,7 +250,8 @@ static CUresult search_graph(struct search *s, CUgraph graph)
 	return err;
 }
 
-/* List each mirror of @o once, for a reply. Call with the lock held. */
+/* List each mirror of @o once, for a reply; the whole one instead of its parts. Call with the lock
+ * held. */
 static CUresult list_mirrors(const struct cks_owner *o, uint64_t **ids, u_int *count)
 {
 	*ids = calloc(o->count + 1, sizeof(**ids));
@@ -219,12 +259,13 @@ static CUresult list_mirrors(const struct cks_owner *o, uint64_t **ids, u_int *c
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*count = 0;
 	for (size_t i = 0; i < o->count; i++) {
+		uint64_t id = cks_mirror_memory(o->uses[i].mirror)->id;
 		u_int at = 0;
 
-		while (at < *count && (*ids)[at] != o->uses[i].mirror->id)
+		while (at < *count && (*ids)[at] != id)
 			at++;
 		if (at == *count)
-			(*ids)[(*count)++] = o->uses[i].mirror->id;
+			(*ids)[(*count)++] = id;
 	}
 	return CUDA_SUCCESS;
 }
@@ -241,7 +282,7 @@ static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph gr
 {
 	struct search search = {.q = q, .owner = o};
 	struct cks_owner old = *o;
-	struct cks_gone gone = {calloc(old.count + 1, sizeof(uint64_t)), 0};
+	struct cks_gone gone = {calloc(2 * old.count + 1, sizeof(uint64_t)), 0};
 	CUresult err;
 
 	o->uses = NULL;
@@ -281,7 +322,7 @@ CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph grap
 static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode node,
 		     CUgraphNode name, struct cks_told *told)
 {
-	struct cks_gone gone = {calloc(o->count + 1, sizeof(uint64_t)), 0};
+	struct cks_gone gone = {calloc(2 * o->count + 1, sizeof(uint64_t)), 0};
 	size_t kept = 0;
 
 	for (size_t i = 0; i < o->count; i++) {

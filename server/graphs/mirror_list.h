@@ -27,9 +27,10 @@ struct cks_mirror {
 	bool pinned;
 	uint64_t ctx; /* where it is pinned: the context's id and the driver's handle */
 	CUcontext context;
-	struct cks_mark *mark;	 /* of the newest launch that uses it; NULL: none yet */
-	unsigned int uses;	 /* number of uses by owners */
-	struct cks_mirror *next; /* in the list of kept ones */
+	struct cks_mirror *whole; /* of whose memory it is a part; NULL: its memory is its own */
+	struct cks_mark *mark;	  /* of the newest launch that uses it; NULL: none yet */
+	unsigned int uses;	  /* number of uses by owners */
+	struct cks_mirror *next;  /* in the list of kept ones */
 };
 
 struct cks_use {
@@ -50,7 +51,13 @@ struct cks_mirrors {
 	struct cks_mirror *kept; /* without owners: still pinned, or in use by a launch */
 };
 
-/* Ids of ended mirrors, with room for all that can end. */
+/* Whose memory @m uses: marks are kept there. */
+static inline struct cks_mirror *cks_mirror_memory(struct cks_mirror *m)
+{
+	return m->whole ? m->whole : m;
+}
+
+/* Ids of ended mirrors, with room for all that can end: two for each use. */
 struct cks_gone {
 	uint64_t *ids;
 	size_t count;
@@ -60,6 +67,9 @@ struct cks_mirror *cks_mirror_of(struct cks_mirrors *ms, uint64_t id);
 struct cks_mirror *cks_mirror_at(struct cks_mirrors *ms, uint64_t address);
 struct cks_owner *cks_owner_of(struct cks_mirrors *ms, uint64_t id, bool make);
 CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct cks_mirror **out);
+/* The same, in the memory of @whole from byte @offset on. */
+CUresult cks_mirror_make_part(struct cks_mirrors *ms, uint64_t id, size_t size,
+			      struct cks_mirror *whole, uint64_t offset, struct cks_mirror **out);
 void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_gone *gone);
 CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode node);
 void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first,

@@ -109,6 +109,10 @@ static struct cks_mirror *mirror_new(struct cks_request *q, size_t room)
 
 void cks_mirror_free(struct cks_mirror *m)
 {
+	if (m->whole) {
+		free(m);
+		return;
+	}
 	if (m->mark && !m->mark->done)
 		ck_driver.cuEventSynchronize(m->mark->event);
 	cks_mark_put(m->mark);

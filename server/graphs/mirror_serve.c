@@ -39,6 +39,7 @@ static CUresult wait_for_launches(struct cks_mirrors *ms, struct cks_mirror *m)
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&ms->lock);
+	m = cks_mirror_memory(m);
 	while (!err && m->mark && !m->mark->done)
 		err = cks_mark_wait(ms, m->mark);
 	ck_unlock(&ms->lock);

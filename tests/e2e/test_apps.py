@@ -20,7 +20,7 @@ BUILDS = [(name, name + suffix) for name in NAMES
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_calls", "managed_during", "managed_hints", "managed_io", "managed_parts", "managed_signals"}
 # What these do needs several threads, of their own or of the client.
-THREADS = {"async_copies", "bystanders", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
+THREADS = {"async_copies", "bystanders", "graph_host_memory", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
            "managed_parts", "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls",
            "stream_values", "streams_events", "threads_order"}
 # One of each kind, for make check-quick.
@@ -66,6 +66,14 @@ def test_a_capture_takes_a_fill_of_memory_that_does_not_exist(run_app, transport
     """NVIDIA's driver does: cuDNN reads the node of such a capture, and ONNX Runtime's convolutions fail without it."""
     result = run_app("capture_nowhere", transport)
     assert (result.status, result.out) == (0, "a fill of 4096 bytes nowhere was captured\n"), result.err
+
+
+@pytest.mark.threads
+def test_a_copy_of_what_two_copies_of_its_graph_have_written_is_refused(server, app):
+    """Over sockets: a mirror is the memory of one copy."""
+    result = run([app("graph_host_memory"), "pieces"], client_env(server.address("tcp")))
+    assert (result.status, result.out) == (0, "two pieces: cudaErrorNotSupported\n"), result.err
+    assert len(result.lines_about("a copy in a graph from host memory")) == 1, result.err
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="a GPU runs it")

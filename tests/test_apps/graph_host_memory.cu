@@ -1,0 +1,271 @@
+/*
+ * tests/test_apps/graph_host_memory.cu - pageable host memory that one copy of a graph writes and a
+ * later one of the same graph reads.
+ *
+ * usage: graph_host_memory [pieces]    pieces: it reads what two copies have written
+ */
+#include "check.h"
+
+static const int N = 1024;
+static const size_t BYTES = N * sizeof(int);
+
+static int *from, *to, *host;	/* device, device, pageable */
+static cudaStream_t stream;
+
+__global__ void count(int *data, int first)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	data[i] = data[i] + first + i;
+}
+
+static bool device_has(const int *data, int n, int first, int times)
+{
+	int *copy = (int *)malloc(n * sizeof(int));
+	bool same = true;
+
+	CHECK(cudaMemcpy(copy, data, n * sizeof(int), cudaMemcpyDeviceToHost));
+	for (int i = 0; i < n; i++)
+		same = same && copy[i] == times * (first + i);
+	free(copy);
+	return same;
+}
+
+static void begin(void)
+{
+	CHECK(cudaMemset(from, 0, BYTES));
+	CHECK(cudaMemset(to, 0xff, BYTES));
+	memset(host, 0x55, BYTES);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	count<<<N / 128, 128, 0, stream>>>(from, 1);
+}
+
+static void launch(cudaGraphExec_t exec)
+{
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaStreamSynchronize(stream));
+}
+
+static cudaGraphExec_t end(cudaGraph_t *kept = NULL)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	if (kept)
+		*kept = graph;
+	else
+		CHECK(cudaGraphDestroy(graph));
+	launch(exec);
+	return exec;
+}
+
+static void down(int first, int n)
+{
+	CHECK(cudaMemcpyAsync(host + first, from + first, n * sizeof(int), cudaMemcpyDeviceToHost, stream));
+}
+
+static void up(int at, int first, int n)
+{
+	CHECK(cudaMemcpyAsync(to + at, host + first, n * sizeof(int), cudaMemcpyHostToDevice, stream));
+}
+
+static void all_of_it(void)
+{
+	cudaGraphExec_t exec;
+
+	begin();
+	down(0, N);
+	up(0, 0, N);
+	exec = end();
+	EXPECT(device_has(to, N, 1, 1) && host[5] == 6);
+	launch(exec);
+	EXPECT(device_has(to, N, 1, 2) && host[5] == 12);
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+/* Its node says which part. An edit makes it another part. */
+static void a_part(void)
+{
+	cudaGraphNode_t nodes[8], node = NULL;
+	cudaMemcpy3DParms p = {};
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	size_t n = 8;
+
+	begin();
+	down(0, N);
+	up(0, N / 2, N / 4);
+	exec = end(&graph);
+	EXPECT(device_has(to, N / 4, 1 + N / 2, 1));
+	CHECK(cudaGraphGetNodes(graph, nodes, &n));
+	for (size_t i = 0; i < n; i++) {
+		cudaGraphNodeType type;
+
+		CHECK(cudaGraphNodeGetType(nodes[i], &type));
+		if (type != cudaGraphNodeTypeMemcpy)
+			continue;
+		CHECK(cudaGraphMemcpyNodeGetParams(nodes[i], &p));
+		if (p.dstPtr.ptr == to)
+			node = nodes[i];
+		EXPECT(p.dstPtr.ptr != to || p.srcPtr.ptr == host + N / 2);
+	}
+	EXPECT(node != NULL);
+	CHECK(cudaGraphExecMemcpyNodeSetParams1D(exec, node, to, host + 3, N / 4 * sizeof(int),
+						 cudaMemcpyHostToDevice));
+	launch(exec);
+	EXPECT(device_has(to, N / 4, 4, 2));
+	CHECK(cudaGraphDestroy(graph));
+	launch(exec);
+	EXPECT(device_has(to, N / 4, 4, 3));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+/* Of two copies into the same memory, the later one counts. */
+static void the_newest(void)
+{
+	cudaGraphExec_t exec;
+
+	begin();
+	down(0, N);
+	count<<<N / 128, 128, 0, stream>>>(from, 1);
+	down(N / 4, N / 2);
+	up(0, N / 2, N / 8);
+	up(N / 2, 0, N / 4);
+	exec = end();
+	EXPECT(device_has(to, N / 8, 1 + N / 2, 2) && device_has(to + N / 2, N / 4, 1, 1));
+	EXPECT(host[0] == 1 && host[N / 2] == 2 * (1 + N / 2));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+static void rows(void)
+{
+	cudaGraphExec_t exec;
+
+	begin();
+	CHECK(cudaMemcpy2DAsync(host, 64, from, 64, 32, BYTES / 64, cudaMemcpyDeviceToHost, stream));
+	CHECK(cudaMemcpy2DAsync(to, 64, host, 64, 32, BYTES / 64, cudaMemcpyHostToDevice, stream));
+	/* rows of its own, between the others */
+	CHECK(cudaMemcpy2DAsync(to + 8, 64, host + 8, 64, 32, BYTES / 64, cudaMemcpyHostToDevice, stream));
+	exec = end();
+	EXPECT(device_has(to, 8, 1, 1) && device_has(to + 16, 8, 17, 1) && host[8] == 0x55555555);
+	CHECK(cudaMemcpy(host, to, BYTES, cudaMemcpyDeviceToHost));
+	EXPECT(host[8] == 0x55555555 && host[N - 1] == 0x55555555 && host[N - 9] == N - 8);
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+static void CUDART_CB negate(void *data)
+{
+	int *p = (int *)data;
+
+	for (int i = 0; i < N; i++)
+		p[i] = -p[i];
+}
+
+static void after_a_function(void)
+{
+	cudaGraphExec_t exec;
+
+	begin();
+	down(0, N);
+	CHECK(cudaLaunchHostFunc(stream, negate, host));
+	up(0, 0, N);
+	exec = end();
+	EXPECT(device_has(to, N, 1, -1));
+	launch(exec);
+	EXPECT(device_has(to, N, 1, -2) && host[0] == -2);
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+static void nodes_and_clones(void)
+{
+	cudaGraphNode_t first, second;
+	cudaGraph_t graph, clone;
+	cudaGraphExec_t exec;
+
+	CHECK(cudaMemset(from, 0, BYTES));
+	count<<<N / 128, 128>>>(from, 7);
+	CHECK(cudaGraphCreate(&graph, 0));
+	CHECK(cudaGraphAddMemcpyNode1D(&first, graph, NULL, 0, host, from, BYTES, cudaMemcpyDeviceToHost));
+	CHECK(cudaGraphAddMemcpyNode1D(&second, graph, &first, 1, to, host, BYTES, cudaMemcpyHostToDevice));
+	CHECK(cudaGraphClone(&clone, graph));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaGraphInstantiate(&exec, clone, 0));
+	CHECK(cudaGraphDestroy(clone));
+	memset(host, 0, BYTES);
+	launch(exec);
+	EXPECT(device_has(to, N, 7, 1));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+/* What no copy of the graph has written is the program's. */
+static void two_graphs(void)
+{
+	cudaGraphExec_t one, two;
+
+	begin();
+	down(0, N);
+	one = end();
+	begin();
+	up(0, 0, N);
+	two = end();
+	for (int round = 2; round < 5; round++) {
+		CHECK(cudaMemset(from, 0, BYTES));
+		launch(one);
+		EXPECT(host[3] == 4);
+		host[3] = round;
+		launch(two);
+		CHECK(cudaMemcpy(host, to, 4 * sizeof(int), cudaMemcpyDeviceToHost));
+		EXPECT(host[2] == 3 && host[3] == round);
+	}
+	CHECK(cudaGraphExecDestroy(one));
+	CHECK(cudaGraphExecDestroy(two));
+}
+
+/* Over Cricket the launch may fail, but not with other bytes. */
+static void what_two_have_written(void)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	cudaError_t err;
+
+	begin();
+	down(0, N / 2);
+	down(N / 2, N / 2);
+	up(0, 0, N);
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	err = cudaGraphLaunch(exec, stream);
+	CHECK(cudaStreamSynchronize(stream));
+	printf("two pieces: %s\n", err == cudaSuccess && device_has(to, N, 1, 1) ? "right" : cudaGetErrorName(err));
+	(void)cudaGetLastError();
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+}
+
+int main(int argc, char **argv)
+{
+	(void)argv;
+	host = (int *)malloc(BYTES);
+	CHECK(cudaMalloc(&from, BYTES));
+	CHECK(cudaMalloc(&to, BYTES));
+	CHECK(cudaStreamCreate(&stream));
+	if (argc > 1) {
+		what_two_have_written();
+		return 0;
+	}
+	all_of_it();
+	a_part();
+	the_newest();
+	rows();
+	after_a_function();
+	nodes_and_clones();
+	two_graphs();
+	CHECK(cudaStreamDestroy(stream));
+	CHECK(cudaFree(from));
+	CHECK(cudaFree(to));
+	free(host);
+	printf("host memory within a graph: later copies read what earlier ones wrote\n");
+	return 0;
+}
