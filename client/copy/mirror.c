@@ -82,8 +82,8 @@ static bool may_write(const struct ckc_mirror *m, const struct ckc_mirror *sourc
 }
 
 /* If a copy has been recorded that writes all bytes of the source @m, find its mirror: if it is in
- * the same graph, @m is to be a part of that one. 0: there is none. */
-static uint64_t find_whole(const struct ckc_mirror *m, uint64_t *offset)
+ * the same graph, @m is to be the part @within of that one. 0: there is none. */
+static uint64_t find_whole(const struct ckc_mirror *m, struct ckc_box *within)
 {
 	struct ckc_mirrors *all = ckc_mirrors_current();
 	struct ck_map_iter i = CK_MAP_ITER_INIT;
@@ -97,7 +97,7 @@ static uint64_t find_whole(const struct ckc_mirror *m, uint64_t *offset)
 		if (may_write(other, m) && (!newest || other->id > newest->id))
 			newest = other;
 	}
-	if (newest && ckc_box_contains(&newest->box, &m->box, offset)) {
+	if (newest && ckc_box_contains(&newest->box, &m->box, within)) {
 		newest->read = true;
 		whole = newest->id;
 	}
@@ -134,11 +134,15 @@ static bool is_on_device(const void *host)
 static void name_mirror(struct ck_copy_side *side, const CUDA_MEMCPY3D *c,
 			const struct ckc_mirror *m)
 {
-	uint64_t offset = 0;
+	struct ckc_box within;
 
 	ck_copy_side_pack(side, c, (void *)(uintptr_t)m->id);
-	side->device = m->source ? find_whole(m, &offset) : 0;
-	side->x = side->device ? offset : 0;
+	side->device = m->source ? find_whole(m, &within) : 0;
+	if (!side->device)
+		return;
+	side->x = within.start;
+	side->pitch = within.pitch;
+	side->height = within.slice / within.pitch;
 }
 
 /* Encode one end of a copy: the id of its array, or a mirror for the application's memory. */
@@ -196,18 +200,17 @@ CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out)
 	return err;
 }
 
-/* A copy of a part of @m is at a byte of it. */
-static void restore_place(struct ck_copy_side *side, const struct ckc_mirror *m)
+/* A part of @m has a place and a pitch of its own; @m itself, and a part like it, is packed. */
+static void restore_place(struct ck_copy_side *side, const CUDA_MEMCPY3D *c,
+			  const struct ckc_mirror *m)
 {
-	size_t at = side->x;
-
-	*side = m->side;
+	if (side->x == 0 && (c->Height <= 1 || side->pitch == c->WidthInBytes)) {
+		*side = m->side;
+	} else {
+		side->host = (void *)(uintptr_t)(m->box.start + side->x);
+		side->x = side->y = side->z = 0;
+	}
 	side->type = CU_MEMORYTYPE_HOST;
-	if (at == 0)
-		return;
-	side->host = (void *)(uintptr_t)(m->box.start + at);
-	side->x = side->y = side->z = 0;
-	side->pitch = side->height = 0;
 }
 
 static CUresult restore_side(CUDA_MEMCPY3D *c, enum ck_copy_end end)
@@ -220,7 +223,7 @@ static CUresult restore_side(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
 		if (!ckc_mirror_find((uintptr_t)side.host, &m))
 			return CUDA_ERROR_UNKNOWN;
-		restore_place(&side, &m);
+		restore_place(&side, c, &m);
 	}
 	ck_copy_side_set(c, end, &side);
 	return CUDA_SUCCESS;

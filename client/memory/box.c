@@ -76,15 +76,6 @@ static bool same_shape(const struct ckc_box *a, const struct ckc_box *b)
 	       (a->height == 1 || a->pitch == b->pitch) && (a->depth == 1 || a->slice == b->slice);
 }
 
-bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box, uint64_t *offset)
-{
-	*offset = box->start - outer->start;
-	if (*offset == 0 && same_shape(outer, box))
-		return true;
-	return ckc_box_is_packed(outer) && ckc_box_is_packed(box) && box->start >= outer->start &&
-	       end_of(box) <= end_of(outer);
-}
-
 void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src)
 {
 	for (size_t z = 0; z < dst->depth; z++) {
@@ -104,6 +95,17 @@ static struct ckc_box packed_at(const struct ckc_box *box, const char *bytes)
 	packed.pitch = box->width;
 	packed.slice = box->width * box->height;
 	return packed;
+}
+
+bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box,
+		      struct ckc_box *within)
+{
+	*within = *box;
+	within->start = box->start - outer->start;
+	if (ckc_box_is_packed(outer))
+		return box->start >= outer->start && end_of(box) <= end_of(outer);
+	*within = packed_at(box, NULL);
+	return box->start == outer->start && same_shape(outer, box);
 }
 
 void ckc_box_pack(const struct ckc_box *box, char *packed)

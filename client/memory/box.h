@@ -24,9 +24,10 @@ bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows
 bool ckc_box_is_packed(const struct ckc_box *box);
 /* Do they have a byte in common? */
 bool ckc_boxes_overlap(const struct ckc_box *a, const struct ckc_box *b);
-/* Does @outer have all bytes of @box, in the same order if both are packed? *@offset: where they
- * begin in the packed bytes of @outer. */
-bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box, uint64_t *offset);
+/* Is @box a box in the packed bytes of @outer too? *@within: that one; its start is a number of
+ * bytes. False as well for most parts of an @outer that is not packed. */
+bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box,
+		      struct ckc_box *within);
 /* Copy it to, or from, packed host memory. */
 void ckc_box_pack(const struct ckc_box *box, char *packed);
 void ckc_box_unpack(const struct ckc_box *box, const char *packed);

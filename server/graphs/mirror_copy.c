@@ -29,56 +29,73 @@ static CUresult size_of(const CUDA_MEMCPY3D *c, size_t *size)
 	return *size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The mirror @id, if @o uses it. */
+/* The mirror @id, if @o uses it and it has memory of its own. */
 static struct cks_mirror *mirror_used(struct cks_mirrors *ms, const struct cks_owner *o,
 				      uint64_t id)
 {
 	struct cks_mirror *m = id ? cks_mirror_of(ms, id) : NULL;
 
-	for (size_t i = 0; m && i < o->count; i++) {
+	for (size_t i = 0; m && !m->whole && i < o->count; i++) {
 		if (o->uses[i].mirror == m)
 			return m;
 	}
 	return NULL;
 }
 
-/* The client's memory of a copy: a mirror, new or in the memory of another one, which lies around
- * it in the client's memory too. */
-struct place {
-	uint64_t id, whole, offset; /* whole 0: none is known */
-};
-
-/* A copy into the other one's memory may come before this one in the graph. */
-static CUresult make_mirror(struct cks_request *q, struct cks_owner *o, const struct place *p,
-			    size_t size, struct cks_mirror **out)
+/* From the first to behind the last byte of the box of a copy. */
+static CUresult extent_of(const CUDA_MEMCPY3D *c, const struct ck_copy_side *side, size_t *size)
 {
-	struct cks_mirrors *ms = q->session->mirrors;
-	struct cks_mirror *whole = mirror_used(ms, o, p->whole);
+	size_t slice, planes, rows;
 
-	if (!whole)
-		return cks_mirror_make(q, p->id, size, out);
-	return cks_mirror_make_part(
-		ms, p->id, size, cks_mirror_memory(whole),
-		p->offset + (uint64_t)(whole->host - cks_mirror_memory(whole)->host), out);
+	if (side->pitch < c->WidthInBytes || side->height < c->Height ||
+	    ck_mul_overflow(side->pitch, side->height, &slice) ||
+	    ck_mul_overflow(slice, c->Depth - 1, &planes) ||
+	    ck_mul_overflow(side->pitch, c->Height - 1, &rows) ||
+	    ck_add_overflow(planes, rows, size) || ck_add_overflow(*size, c->WidthInBytes, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
 }
 
-static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, const struct place *p,
-			   uint64_t owner, void **host)
+/*
+ * A mirror for the client's memory at @side. If it is in memory that another copy of the same graph
+ * writes, side->device names the mirror of that one, and the rest of @side its place there.
+ */
+static CUresult make_mirror(struct cks_request *q, struct cks_owner *o, const CUDA_MEMCPY3D *c,
+			    struct ck_copy_side *side, struct cks_mirror **out)
+{
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *whole = mirror_used(ms, o, side->device);
+	uint64_t id = (uintptr_t)side->host;
+	size_t size;
+	CUresult err = size_of(c, &size);
+
+	if (!err && whole)
+		err = extent_of(c, side, &size);
+	if (!err)
+		err = whole ? cks_mirror_make_part(ms, id, size, whole, side->x, out)
+			    : cks_mirror_make(q, id, size, out);
+	if (err)
+		return err;
+	if (!whole)
+		ck_copy_side_pack(side, c, (*out)->host);
+	side->host = (*out)->host;
+	side->device = side->x = side->y = side->z = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, struct ck_copy_side *side,
+			   uint64_t owner)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct cks_mirror *m;
 	struct cks_owner *o;
-	size_t size;
-	CUresult err = size_of(c, &size);
+	CUresult err;
 
-	if (err)
-		return err;
 	ck_lock(&ms->lock);
 	o = cks_owner_of(ms, owner, true);
-	err = o ? make_mirror(q, o, p, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+	err = o ? make_mirror(q, o, c, side, &m) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err) {
 		err = cks_owner_add(o, m, NULL);
-		*host = m->host;
 		if (err)
 			cks_mirror_drop(ms, m, NULL);
 	}
@@ -91,24 +108,19 @@ static CUresult decode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 			   uint64_t owner)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
-	const struct place place = {(uintptr_t)side.host, side.device, side.x};
 	uint64_t array = (uintptr_t)side.array;
-	void *host = NULL;
 	CUresult err = CUDA_SUCCESS;
 
-	side.host = NULL;
 	side.array = NULL;
 	side.reserved = NULL;
-	if (side.type == CU_MEMORYTYPE_ARRAY) {
-		if (!cks_array_find(q, array, &side.array))
-			err = CUDA_ERROR_INVALID_HANDLE;
-	} else if (side.type == CU_MEMORYTYPE_HOST) {
-		err = mirror_for(q, c, &place, owner, &host);
-		side.device = 0;
-		ck_copy_side_pack(&side, c, host);
-	} else if (side.type != CU_MEMORYTYPE_DEVICE) {
+	if (side.type == CU_MEMORYTYPE_HOST)
+		err = mirror_for(q, c, &side, owner);
+	else if (side.type != CU_MEMORYTYPE_ARRAY && side.type != CU_MEMORYTYPE_DEVICE)
 		err = CUDA_ERROR_INVALID_VALUE;
-	}
+	else if (side.type == CU_MEMORYTYPE_ARRAY && !cks_array_find(q, array, &side.array))
+		err = CUDA_ERROR_INVALID_HANDLE;
+	if (err || side.type != CU_MEMORYTYPE_HOST)
+		side.host = NULL;
 	ck_copy_side_set(c, end, &side);
 	return err;
 }

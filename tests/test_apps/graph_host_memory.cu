@@ -122,6 +122,46 @@ static void a_part(void)
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
+/* Rows and planes in memory that another copy writes as one row. */
+static void boxes_of_it(void)
+{
+	cudaMemcpy3DParms p = {}, q = {};
+	cudaGraphNode_t nodes[8];
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+	size_t n = 8;
+	bool found = false;
+
+	begin();
+	down(16, N - 16);
+	CHECK(cudaMemcpy2DAsync(to, 32, host + 20, 64, 32, 8, cudaMemcpyHostToDevice, stream));
+	p.srcPtr = make_cudaPitchedPtr(host + 16, 64, 64, 4);
+	p.srcPos = make_cudaPos(8, 1, 1);
+	p.dstPtr = make_cudaPitchedPtr(to + N / 2, 16, 16, 2);
+	p.extent = make_cudaExtent(16, 2, 2);
+	p.kind = cudaMemcpyHostToDevice;
+	CHECK(cudaMemcpy3DAsync(&p, stream));
+	exec = end(&graph);
+	for (int row = 0; row < 8; row++)
+		EXPECT(device_has(to + 8 * row, 8, 21 + 16 * row, 1));
+	for (int row = 0; row < 4; row++)
+		EXPECT(device_has(to + N / 2 + 4 * row, 4, 16 + 16 * (4 * (1 + row / 2) + 1 + row % 2) + 3, 1));
+	CHECK(cudaGraphGetNodes(graph, nodes, &n));
+	for (size_t i = 0; i < n; i++) {
+		cudaGraphNodeType type;
+
+		CHECK(cudaGraphNodeGetType(nodes[i], &type));
+		if (type != cudaGraphNodeTypeMemcpy)
+			continue;
+		CHECK(cudaGraphMemcpyNodeGetParams(nodes[i], &q));
+		found = found || ((char *)q.srcPtr.ptr + q.srcPos.y * q.srcPtr.pitch + q.srcPos.x == (char *)(host + 20) &&
+				  q.srcPtr.pitch == 64 && q.extent.width == 32 && q.extent.height == 8);
+	}
+	EXPECT(found);
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
 /* Of two copies into the same memory, the later one counts. */
 static void the_newest(void)
 {
@@ -257,6 +297,7 @@ int main(int argc, char **argv)
 	}
 	all_of_it();
 	a_part();
+	boxes_of_it();
 	the_newest();
 	rows();
 	after_a_function();
