@@ -57,7 +57,7 @@ def sanitized(sanitizer, program, kernel, source):
         text = output(sanitizer, "--tool", *tool, "--show-backtrace", "device", program, kernel)
         total = re.search(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard", text)
         if not total:
-            found.add((f"{tool[0]} failed: {text.strip().splitlines()[-1].strip("= ") if text.strip() else 'no output'}", None))
+            found.add((f"{tool[0]} failed: {text.strip().splitlines()[-1].strip('= ') if text.strip() else 'no output'}", None))
         elif int(total[1] or total[2]):
             found |= {(kind, n) for n in lines_in(text, source)}
     return found

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 
 import pytest
 
@@ -200,6 +201,30 @@ def test_python_of_the_wheel_is_of_the_release_that_the_documents_name():
     assert len(sources) > 8
     for source in sources:
         ast.parse(source.read_text(encoding="utf-8"), str(source), feature_version=(3, int(least)))
+
+
+SCRIPTS = sorted(p for p in ROOT.rglob("*.py") if not SKIPPED & set(p.relative_to(ROOT).parts))
+
+
+def nested_quotes(path):
+    """Lines with a string in an f-string of the same quotes, which Python takes from 3.12 on; an older one finds them by itself."""
+    open_quotes, lines = [], []
+    with open(path, "rb") as f:
+        for token in tokenize.tokenize(f.readline):
+            kind, quotes = tokenize.tok_name[token.type], token.string.lstrip("fFrRbBuU")
+            if kind in ("FSTRING_START", "STRING") and any(quotes[0] == q[0] and len(q) == 1 for q in open_quotes):
+                lines.append(token.start[0])
+            if kind == "FSTRING_START":
+                open_quotes.append(quotes)
+            elif kind == "FSTRING_END":
+                open_quotes.pop()
+    return lines
+
+
+@pytest.mark.parametrize("script", relative(SCRIPTS))
+def test_a_script_runs_with_the_python_of_debian_12(script):
+    ast.parse(text_of(script), script, feature_version=(3, 11))
+    assert nested_quotes(ROOT / script) == []
 
 
 def test_the_readme_is_short():

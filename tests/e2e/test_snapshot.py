@@ -204,6 +204,7 @@ def test_signals_and_the_status_of_a_copy_are_its_program_s(world):
     copy = world.copy()
     assert copy.ask(1).startswith("sum")
     copy.process.terminate()
+    copy.process.wait(TIMEOUT)      # before its stdin ends, with which the program ends too
     assert copy.end() == (-signal.SIGTERM, "", "")
     wait_until(lambda: not world.sessions(), 20, "its session has ended, long before --keep")
     copy = world.copy()

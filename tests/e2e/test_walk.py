@@ -190,7 +190,10 @@ def test_what_a_stranger_types_first_works_as_it_is_written(place):
               "until cricket status -s unix:$HOME/run/others.sock >/dev/null 2>&1; do sleep 0.1; done"]
     for i, (_, line, _) in enumerate(steps):
         script.append(f"{{ {typed(line)}\n}} >out.{i} 2>&1; echo $? >status.{i}")
-    done = subprocess.run([*command(f'mount --bind {folder}/hosts /etc/hosts; exec "$@"'), "bash", "-c", "\n".join(script)], env=env,
+    # a bare system may have no /etc/hosts to mount over
+    hosts = (f"[ -e /etc/hosts ] || {{ cp -r /etc {folder}/etc 2>/dev/null || true; : >{folder}/etc/hosts; mount --bind {folder}/etc /etc; }}\n"
+             f"mount --bind {folder}/hosts /etc/hosts")
+    done = subprocess.run([*command(f'{hosts}\nexec "$@"'), "bash", "-c", "\n".join(script)], env=env,
                           capture_output=True, text=True, timeout=240 * SLOW, check=False)
     wrong = []
     for i, (document, line, expected) in enumerate(steps):

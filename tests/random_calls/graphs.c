@@ -61,7 +61,9 @@ void capture_graph(struct world *w)
 	w->capturing = s;
 	w->forked = 1u << s;
 	while (count-- > 0)
-		captured[below(w, sizeof(captured) / sizeof(captured[0]))](w);
+		(w->arrays && one_in(w, 4)
+			 ? copy_array
+			 : captured[below(w, sizeof(captured) / sizeof(captured[0]))])(w);
 	for (unsigned t = PER_THREAD; t < STREAMS; t++)
 		if (t != s && (w->forked & 1u << t) != 0) {
 			CALL(w, cuEventRecord, w->event[0], w->stream[t]);
@@ -134,7 +136,9 @@ static void prepare_node(struct world *w, struct node *n)
 		n->count = 1;
 		break;
 	case 2:
-		if (prepare_copy(w, &n->params.memcpy.copyParams, n->uses)) {
+		if (w->arrays && one_in(w, 2)
+			    ? prepare_array_node(w, &n->params.memcpy.copyParams, n->uses)
+			    : prepare_copy(w, &n->params.memcpy.copyParams, n->uses)) {
 			n->params.type = CU_GRAPH_NODE_TYPE_MEMCPY;
 			n->params.memcpy.copyCtx = w->context;
 			n->count = 2;
@@ -219,7 +223,8 @@ void change_graph(struct world *w)
 		n->params.memset.value =
 			(unsigned)draw(w) >> (32 - 8 * n->params.memset.elementSize);
 		CALL(w, cuGraphExecNodeSetParams, g->exec, n->node, &n->params);
-	} else if (n->params.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+	} else if (n->params.type == CU_GRAPH_NODE_TYPE_MEMCPY && !n->uses[0].buffer->array &&
+		   !n->uses[1].buffer->array) {
 		n->params.memcpy.copyParams.WidthInBytes =
 			1 + below(w, (unsigned)n->params.memcpy.copyParams.WidthInBytes);
 		CALL(w, cuGraphExecMemcpyNodeSetParams, g->exec, n->node,

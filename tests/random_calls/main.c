@@ -153,8 +153,12 @@ static const struct {
 	{"change", 3, change_graph},
 	{"replay", 6, launch_graph},
 	{"mistake", 2, mistake},
+	{"array", 6, copy_array},
+	{"look", 3, observe_array},
+	{"remake", 2, renew_array},
 };
 
+enum { STEPS = sizeof(steps) / sizeof(steps[0]), ARRAY_STEPS = 3 }; /* the last ones */
 static const char *only; /* names of steps to make, or NULL: all */
 
 static void make_step(struct world *w)
@@ -164,7 +168,7 @@ static void make_step(struct world *w)
 
 	w->step++;
 	w->random = w->seed ^ w->step * 0xd1342543de82ef95u; /* independent of other steps */
-	for (size_t n = 0; n < sizeof(steps) / sizeof(steps[0]); n++)
+	for (size_t n = 0; n < STEPS - (w->arrays ? 0 : ARRAY_STEPS); n++)
 		total += steps[n].weight;
 	for (at = below(w, total); at >= steps[i].weight; i++)
 		at -= steps[i].weight;
@@ -207,6 +211,8 @@ static void begin(struct world *w)
 	for (unsigned i = 0; i < BUFFERS; i++)
 		while (!make_buffer(w, &w->buffer[i]))
 			;
+	for (unsigned i = 0; w->arrays && i < 2 * ARRAYS; i++)
+		renew_array(w);
 }
 
 static void end(struct world *w)
@@ -222,6 +228,9 @@ static void end(struct world *w)
 	for (unsigned i = 0; i < BUFFERS; i++)
 		if (any(&w->buffer[i]))
 			free_buffer(w, &w->buffer[i]);
+	for (unsigned i = 0; i < ARRAYS; i++)
+		if (any(&w->buffer[BUFFERS + i]))
+			free_array(w, &w->buffer[BUFFERS + i]);
 	CALL(w, cuCtxSynchronize);
 	free_jobs(w);
 	CALL(w, cuMemFree_v2, w->flags);
@@ -266,6 +275,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < threads; i++) {
 		worlds[i] = (struct world){.number = i,
 					   .seed = seed * 1000003 + i * 7919,
+					   .arrays = seed >= 1000,
 					   .shared = threads > 1 && seed % 4 == 0};
 		pthread_create(&thread[i], NULL, live, &worlds[i]);
 	}

@@ -16,7 +16,7 @@
 #include "driver.h"
 
 enum { HOST, LEGACY, PER_THREAD, FIRST_CREATED, STREAMS = FIRST_CREATED + 4 };
-enum { BUFFERS = 20, EVENTS = 6, GRAPHS = 3, USES = 8 };
+enum { BUFFERS = 20, ARRAYS = 4, EVENTS = 6, GRAPHS = 3, USES = 8 };
 
 enum kind {
 	DEVICE,
@@ -38,8 +38,10 @@ struct buffer {
 	size_t size;
 	void *allocated;
 	CUmemGenericAllocationHandle memory;
-	CUdeviceptr range, alias; /* of MAPPED */
-	int graphs;		  /* that name it */
+	CUdeviceptr range, alias;	   /* of MAPPED */
+	CUarray array;			   /* NULL: it is none; the rest is of an array */
+	size_t width, height, depth, unit; /* bytes, rows, planes, bytes of an element */
+	int graphs;			   /* that name it */
 };
 
 /* What is known of the order, of a program or of a capture. */
@@ -48,7 +50,7 @@ struct order {
 	struct {
 		unsigned writer, written;
 		unsigned read[STREAMS];
-	} of[BUFFERS];
+	} of[BUFFERS + ARRAYS];
 };
 
 struct use {
@@ -81,7 +83,7 @@ struct node {
 struct graph {
 	CUgraph graph;
 	CUgraphExec exec;
-	struct use uses[BUFFERS];
+	struct use uses[BUFFERS + ARRAYS];
 	unsigned count;
 	struct node nodes[NODES]; /* of one that was built */
 	unsigned built;
@@ -91,6 +93,7 @@ struct world {
 	unsigned number, step;
 	uint64_t seed, random;
 	bool shared; /* its context, with other worlds */
+	bool arrays; /* it has some: seeds below 1000 remain the programs that they were */
 	CUdevice device;
 	CUcontext context;
 	CUmodule module;
@@ -101,7 +104,7 @@ struct world {
 	CUstream stream[STREAMS];
 	bool blocking[STREAMS];
 	CUevent event[EVENTS];
-	struct buffer buffer[BUFFERS];
+	struct buffer buffer[BUFFERS + ARRAYS]; /* the last ones are arrays */
 	struct graph graph[GRAPHS];
 	CUdeviceptr flags; /* a word a stream, for waits for values */
 	cuuint32_t flag;
@@ -169,6 +172,13 @@ void copy(struct world *w);
 void copy_rectangle(struct world *w);
 void copy_batch(struct world *w);
 void fill(struct world *w);
+
+/* arrays.c */
+void renew_array(struct world *w);
+void observe_array(struct world *w);
+void copy_array(struct world *w);
+bool prepare_array_node(struct world *w, CUDA_MEMCPY3D *copy, struct use *uses);
+void free_array(struct world *w, struct buffer *a);
 
 /* kernels.c */
 void load_kernels(struct world *w);
