@@ -15,6 +15,7 @@
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 #include "util/process/process_limits.h"
+#include "util/process/stack.h"
 
 /* By the kind of an address; NULL: that of no server. */
 static const struct ck_transport_ops *const transports[CK_ADDRESS_UNKNOWN + 1] = {
@@ -131,20 +132,36 @@ int ck_chan_try_usual(int (*try)(const char *path, void *own), void *own, const 
 	return best;
 }
 
+struct description {
+	gid_t group;
+	char *text;
+	size_t size;
+};
+
+static void name_group(void *description)
+{
+	const struct description *d = description;
+	struct group entry, *group = NULL;
+	char room[1024];
+
+	getgrgid_r(d->group, &entry, room, sizeof(room), &group);
+	if (group)
+		snprintf(d->text, d->size,
+			 ": it is for the group %s: ask its administrator to add you",
+			 group->gr_name);
+}
+
 /* Whom to ask for the right to use the socket: it belongs to a group. */
 static void describe_group(const char *path, char *text, size_t size)
 {
-	struct group entry, *group = NULL;
-	char room[1024];
+	struct description d = {.text = text, .size = size};
 	struct stat st;
 
-	if (stat(path, &st) == 0 && (st.st_mode & S_IWGRP) && st.st_gid != 0)
-		getgrgid_r(st.st_gid, &entry, room, sizeof(room), &group);
-	if (group)
-		snprintf(text, size, ": it is for the group %s: ask its administrator to add you",
-			 group->gr_name);
-	else
-		snprintf(text, size, ": ask its administrator for the right to use it");
+	snprintf(text, size, ": ask its administrator for the right to use it");
+	if (stat(path, &st) < 0 || !(st.st_mode & S_IWGRP) || st.st_gid == 0)
+		return;
+	d.group = st.st_gid;
+	ck_stack_run(CK_NAMES_STACK, name_group, &d);
 }
 
 /* What to do about @error, in @text. */

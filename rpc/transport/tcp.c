@@ -23,6 +23,7 @@
 
 #include "rpc/transport/transport.h"
 #include "util/address/sockaddr.h"
+#include "util/process/stack.h"
 
 #define CK_TCP_TICK_S 10 /* interval at which a blocked read or write checks its peer */
 #ifndef CK_TCP_SILENCE_MS
@@ -46,10 +47,27 @@ static int resolve_error(int error, bool literal)
 	}
 }
 
+struct lookup {
+	const char *host, *port;
+	const struct addrinfo *hints;
+	struct addrinfo **list;
+	int ret, error; /* of getaddrinfo(), and errno then */
+};
+
+static void look_up(void *lookup)
+{
+	struct lookup *l = lookup;
+
+	errno = 0;
+	l->ret = getaddrinfo(l->host, l->port, l->hints, l->list);
+	l->error = errno;
+}
+
 static int resolve_address(const struct ck_address *where, bool listening, struct addrinfo **list)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	char port[8];
+	struct lookup lookup = {where->host, port, &hints, list, 0, 0};
 	int ret;
 
 	if (where->port == 0 && !listening)
@@ -60,9 +78,11 @@ static int resolve_address(const struct ck_address *where, bool listening, struc
 		hints.ai_family = AF_INET6;
 		hints.ai_flags |= AI_NUMERICHOST;
 	}
-	errno = 0;
-	ret = getaddrinfo(where->host, port, &hints, list);
-	return ret ? resolve_error(ret, where->ipv6) : 0;
+	ret = ck_stack_run(CK_NAMES_STACK, look_up, &lookup);
+	if (ret < 0)
+		return ret;
+	errno = lookup.error;
+	return lookup.ret ? resolve_error(lookup.ret, where->ipv6) : 0;
 }
 
 /* Does the system's limit in @file (rmem_max or wmem_max) permit CK_SOCKET_BUFFER with a plain

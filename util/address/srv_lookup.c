@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "util/env.h"
+#include "util/process/stack.h"
 #include "util/address/srv.h"
 
 #define ANSWER 65535 /* the longest */
@@ -114,7 +115,7 @@ static int query_srv(const struct resolver *r, struct __res_state *state, const 
 	return ret < 0 ? report_failure(why, ret, name, "the reply of DNS is invalid") : 0;
 }
 
-int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
+static int look_up_srv(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
 {
 	unsigned char *answer = malloc(ANSWER);
 	struct __res_state state;
@@ -140,4 +141,28 @@ int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WH
 	}
 	free(answer);
 	return ret;
+}
+
+struct lookup {
+	const char *name;
+	struct ck_srv_list *list;
+	char *why;
+	int ret;
+};
+
+static void run_lookup(void *lookup)
+{
+	struct lookup *l = lookup;
+
+	l->ret = look_up_srv(l->name, l->list, l->why);
+}
+
+int ck_srv_lookup(const char *name, struct ck_srv_list *list, char why[CK_SRV_WHY])
+{
+	struct lookup l = {name, list, why, 0};
+
+	list->count = 0;
+	if (ck_stack_run(CK_NAMES_STACK, run_lookup, &l) < 0)
+		return report_failure(why, -EAGAIN, name, "there is no thread for it");
+	return l.ret;
 }

@@ -7,14 +7,20 @@
 #include <unistd.h>
 
 #include "util/process/home.h"
+#include "util/process/stack.h"
+
+static void find_user(void *user)
+{
+	*(const struct passwd **)user = getpwuid(geteuid());
+}
 
 const char *ck_home(void)
 {
 	const char *home = secure_getenv("HOME");
-	const struct passwd *user;
+	const struct passwd *user = NULL;
 
 	if (home && *home == '/')
 		return home;
-	user = getpwuid(geteuid());
+	ck_stack_run(CK_NAMES_STACK, find_user, &user);
 	return user && user->pw_dir && *user->pw_dir == '/' ? user->pw_dir : NULL;
 }

@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* For functions of the C library that look names up: modules of the system, which nsswitch.conf
+ * names, run in them and need far more than the library itself. */
+#define CK_NAMES_STACK ((size_t)256 << 10)
+
 /* Has the calling thread @bytes left? False also if it runs on a stack of its own, as coroutines
  * do, or if that is unknown; the first thread's stack grows, and is taken to have them. */
 bool ck_stack_has(size_t bytes);
