@@ -2,7 +2,7 @@
  * client/memory/arena.c - device memory that the client lays out: see arena.h.
  */
 #include "client/memory/arena.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/memory/reservation.h"
 #include "client/memory/state.h"
 #include "client/objects/capture.h"

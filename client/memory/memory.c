@@ -7,7 +7,7 @@
  */
 #include "client/memory/arena.h"
 #include "client/memory/busy_memory.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/memory/state.h"
 #include "client/objects/capture.h"
 #include "client/link/client.h"

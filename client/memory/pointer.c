@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/link/client.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/managed/window.h"
 
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */

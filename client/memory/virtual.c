@@ -9,7 +9,7 @@
 #include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "client/memory/arena.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/memory/reservation.h"
 #include "client/memory/share.h"
 

@@ -1,8 +1,8 @@
 /*
- * client/memory/pool.h - memory locations with the server's device numbers.
+ * client/memory/pools/pool.h - memory locations with the server's device numbers.
  */
-#ifndef CK_CLIENT_MEMORY_POOL_H
-#define CK_CLIENT_MEMORY_POOL_H
+#ifndef CK_CLIENT_MEMORY_POOLS_POOL_H
+#define CK_CLIENT_MEMORY_POOLS_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /*
- * client/memory/pool_info.c - memory pools: attributes and access.
+ * client/memory/pools/pool_info.c - memory pools: attributes and access.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/link/client.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 
 /* --- attributes: some are ints, some 64 bits wide */
 

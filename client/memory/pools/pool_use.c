@@ -1,12 +1,12 @@
 /*
- * client/memory/pool_use.c - memory pools whose memory lies in the session's arena.
+ * client/memory/pools/pool_use.c - memory pools whose memory lies in the session's arena.
  *
  * A pool that only this process and its own device use is a matter of counting: allocations come
  * from the device's heap (arena.h), whatever the pool. Pools that other processes or devices use,
  * and allocations of graphs, are left to the server's driver.
  */
 #include "client/memory/arena.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/memory/state.h"
 #include "client/link/client.h"
 #include "util/util.h"

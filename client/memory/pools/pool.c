@@ -1,6 +1,6 @@
 /*
- * client/memory/pool.c - memory pools: creation, the pools of devices, and sharing. Attributes are
- * in pool_info.c, allocations in memory.c.
+ * client/memory/pools/pool.c - memory pools: creation, the pools of devices, and sharing.
+ * Attributes are in pool_info.c, allocations in client/memory/memory.c.
  *
  * Device numbers in structures are translated; pointers for Windows are not sent. Pools of host
  * memory are refused, because the device cannot reach this host's memory.
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "client/link/client.h"
-#include "client/memory/pool.h"
+#include "client/memory/pools/pool.h"
 #include "client/memory/share.h"
 
 #define ACCESS_MAX 1024 /* descriptors in one call; CUDA names no limit */
