@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/link/client.h"
-#include "client/memory/share.h"
+#include "client/memory/physical.h"
 #include "client/link/hooks.h"
 #include "libcuda/libcuda.h"
 #include "m3/shim.h"

@@ -47,11 +47,4 @@ CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_s
 /* The application's ordinal of a server device; -1: the device is not visible. */
 int ckc_share_ordinal(int server_ordinal);
 
-/*
- * virtual.c: part @part of M3 region @rid, which the session has open, as a handle that can be
- * mapped with @access.
- */
-CUresult ckc_physical_import(uint64_t rid, unsigned int part, unsigned int access,
-			     CUmemGenericAllocationHandle *handle);
-
 #endif

@@ -97,7 +97,7 @@ static CUresult gpu_build(struct ckc_client *c, struct ckc_gpu *gpu, int ordinal
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(refused); i++)
 		values[refused[i]] = 0;
-	/* the client provides it (client/memory/virtual.c) */
+	/* the client provides it (client/memory/physical.c) */
 	values[CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] =
 		values[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED];
 	values[CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] =

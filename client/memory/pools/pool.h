@@ -12,6 +12,13 @@
 
 struct ckc_allocation;
 
+static inline bool ckc_location_in_host(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 /* Translate the device of a location to the server's number: INVALID_DEVICE. Others are
  * unchanged. */
 CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out);
