@@ -23,6 +23,7 @@
 #include "server/session/output.h"
 #include "server/session/session.h"
 #include "server/store/chunk_store.h"
+#include "server/store/chunk_writer.h"
 #include "server/store/held_chunks.h"
 #include "server/store/start_list.h"
 #include "util/util.h"
@@ -90,6 +91,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_handles_destroy(s->handles);
 	cks_modcache_close(s->modules);
 	cks_held_destroy(s->held);
+	cks_chunk_writer_destroy(s->writer);
 	cks_start_list_close(s->start);
 	cks_chunk_store_destroy(s->store);
 	free(atomic_load(&s->commands));

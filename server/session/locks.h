@@ -40,6 +40,7 @@ enum ck_rank {
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_STORE = CK_RANK_LEAF,	       /* the folder of kept uploads, and its size */
+	CK_RANK_WRITER = CK_RANK_LEAF,	       /* chunks that wait to be written there */
 	CK_RANK_HELD = CK_RANK_LEAF,	       /* chunks of it in memory, and what is read next */
 	CK_RANK_START_LIST = CK_RANK_LEAF,     /* what the program has taken of it */
 	CK_RANK_HOLDS = CK_RANK_LEAF,	       /* streams that wait for another server */

@@ -58,6 +58,7 @@ struct cks_session {
 	struct cks_answer_store *answers;
 	struct cks_chunk_store *store;	       /* kept uploads of its identity; NULL: none */
 	struct cks_start_list *start;	       /* what the program takes of it; NULL: none */
+	struct cks_chunk_writer *writer;       /* what is to be kept there; NULL: none */
 	struct cks_held_chunks *held;	       /* what it will take next; NULL: none */
 	struct cks_assembly *assembly;	       /* the image that is arriving */
 	struct ck_output *output;	       /* of kernels */

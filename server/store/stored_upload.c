@@ -16,6 +16,7 @@
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 #include "server/store/chunk_store.h"
+#include "server/store/chunk_writer.h"
 #include "server/store/held_chunks.h"
 #include "server/store/start_list.h"
 #include "util/log.h"
@@ -135,6 +136,7 @@ CUresult ck_serve_upload_stored(struct cks_request *q, ck_upload_stored_args *a,
 	err = find_target(q, a->dst, a->stream, &t);
 	if (err)
 		return err;
+	cks_chunk_writer_wait(q->session->writer); /* it may have them */
 	res->missing.missing_val = calloc(count, 1);
 	if (!res->missing.missing_val)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -154,6 +156,7 @@ CUresult ck_serve_store_hold(struct cks_request *q, ck_store_hold_args *a, ck_st
 	chunks = calloc(CK_HELD_MOST, sizeof(chunks[0]));
 	if (!chunks)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	cks_chunk_writer_wait(q->session->writer); /* it may have them */
 	cks_start_list_write(q->session->start);
 	held = cks_held_promise(q->session->held, hashes, a->needed, count, chunks, CK_HELD_MOST);
 	res->held.held_val = (char *)chunks;
@@ -252,26 +255,10 @@ static bool kept_is_valid(const struct cks_request *q, const ck_upload_kept_args
 	       blocks_fit(q, a->blocks.blocks_val, count, a->size);
 }
 
-/* An upload is complete without its copy on disk. */
-static void keep_chunk(struct cks_session *s, const ck_upload_kept_args *a, const void *bytes)
-{
-	struct ck_hash hash;
-	int ret;
-
-	_Static_assert(sizeof(hash.bytes) == sizeof(a->hash), "one kind of hash");
-	memcpy(hash.bytes, a->hash, sizeof(hash.bytes));
-	ret = cks_chunk_store_put(s->store, &hash, bytes, a->size);
-	if (ret < 0)
-		ck_debug("%zu bytes of an upload are not kept: %s", (size_t)a->size,
-			 strerror(-ret));
-	else
-		cks_start_list_note(s->start, &hash);
-}
-
 CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
 			      ck_upload_kept_res *res)
 {
-	unsigned char *bytes;
+	struct cks_new_chunk *chunk;
 	struct target t;
 	CUresult err;
 
@@ -281,14 +268,18 @@ CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
 	err = find_target(q, a->dst, a->stream, &t);
 	if (err)
 		return err;
-	bytes = malloc(a->size);
-	if (!bytes)
+	chunk = malloc(sizeof(*chunk) + a->size);
+	if (!chunk)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = receive_chunk(q, a, bytes);
+	_Static_assert(sizeof(chunk->hash.bytes) == sizeof(a->hash), "one kind of hash");
+	memcpy(chunk->hash.bytes, a->hash, sizeof(a->hash));
+	chunk->size = a->size;
+	err = receive_chunk(q, a, chunk->bytes);
 	if (!err)
-		err = copy_chunk(&t, 0, bytes, a->size);
-	if (!err)
-		keep_chunk(q->session, a, bytes);
-	free(bytes);
+		err = copy_chunk(&t, 0, chunk->bytes, a->size);
+	if (err)
+		free(chunk);
+	else
+		cks_chunk_writer_add(q->session->writer, chunk);
 	return err;
 }

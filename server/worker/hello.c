@@ -29,6 +29,7 @@
 #include "server/session/session.h"
 #include "server/session/version.h"
 #include "server/store/chunk_store.h"
+#include "server/store/chunk_writer.h"
 #include "server/store/held_chunks.h"
 #include "server/store/start_list.h"
 #include "server/worker/device_snapshot.h"
@@ -196,6 +197,7 @@ static int make_session(struct hello *h, struct cks_session **session)
 	cks_chunk_store_create(options->cache_dir, key, options->limits.value[CK_LIMIT_STORE],
 			       &s->store);
 	s->start = cks_start_list_open(s->store, h->client->application);
+	s->writer = cks_chunk_writer_create(s->store, s->start);
 	s->held = cks_held_create(s->store, s->start);
 	cks_held_begin(s->held);
 	ret = choose_names(s, &h->res);

@@ -11,6 +11,7 @@
 
 #include "server/session/locks.h"
 #include "server/session/output.h"
+#include "server/store/chunk_writer.h"
 #include "server/store/start_list.h"
 #include "server/worker/park.h"
 #include "server/worker/worker_part.h"
@@ -53,8 +54,10 @@ _Noreturn void worker_end(const char *reason)
 		cks_reconnect_bye(worker.keep);
 	ck_log_report_dropped(true);
 	cks_park_end(s, reason);
-	if (s)
+	if (s) {
+		cks_chunk_writer_wait(s->writer);
 		cks_start_list_end(s->start);
+	}
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",

@@ -54,9 +54,10 @@ def old_file():
 
 
 def load(here, file, **env):
-    """The messages of one start."""
+    """The messages of one start. The server writes the last chunks after the program's end."""
     result = run([sys.executable, "-c", TENSORS, str(file), str(SIZE)], here.env(**env))
     assert (result.status, result.out) == (0, "True\n"), result.err
+    here.server.wait_idle()
     return result.err
 
 
@@ -66,7 +67,6 @@ def test_a_session_that_was_suspended_goes_on(place, old_file):  # noqa: F811
     paused = TENSORS.replace("for at in range", "done = 0\nfor at in range").replace(
         "    n = min", "    done += 1\n    if done == 3:\n        print('ready', flush=True)\n        sys.stdin.readline()\n    n = min")
     load(here, old_file)
-    here.server.wait_idle()
     one = begun(program(here.server, paused, old_file, SIZE, XDG_CACHE_HOME=here.home, CRICKET_STATS="1", CRICKET_WEIGHTS="on"))
     asker = Asker(here.server)
     name = asker.ask("sessions")["sessions"][0]["session"]
@@ -93,7 +93,6 @@ def test_tensors_that_the_server_holds_need_no_wait(place, old_file, age):  # no
         here.write(SIZE)
         old_file = here.file
     assert sent_by(load(here, old_file)) >= SIZE
-    here.server.wait_idle()
     chunks = len(here.chunks())
     assert lists(here) == [chunks]
     for _ in range(2):
@@ -101,7 +100,6 @@ def test_tensors_that_the_server_holds_need_no_wait(place, old_file, age):  # no
         said = messages(err)
         assert sent_by(err) < SIZE / 50, err
         assert said["ck_upload_held"][0] == 5 and "ck_upload_stored" not in said, err
-        here.server.wait_idle()
         assert lists(here) == [chunks]
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import KIND, PRODUCTS, Server, client_env, run
+from conftest import KIND, PRODUCTS, Server, client_env, run, wait_until
 from stranger import Session, name_of, opaque, u32, u64
 from test_compress import messages
 from test_descriptors import RIGHT
@@ -82,9 +82,11 @@ class Place:
                           **{"CRICKET_STATS": "1", "CRICKET_WEIGHTS": "on", "CRICKET_CONNECTIONS": "2", **more})
 
     def upload(self, way="map", **env):
-        """The bytes that one start of the program sends."""
+        """The bytes that one start of the program sends. The server writes the last of them after the program's end."""
+        others = set(self.server.workers())
         result = run([sys.executable, "-c", PROGRAM, str(self.file), way], self.env(**env))
         assert result.status == 0 and result.out.startswith("True"), result.err
+        wait_until(lambda: others.issuperset(self.server.workers()), 5, "the program's worker has gone")
         return sent_by(result.err)
 
     def chunks(self):

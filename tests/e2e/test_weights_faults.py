@@ -85,7 +85,6 @@ def test_a_truncated_file_is_another_one(place):  # noqa: F811
 def test_a_damaged_list_of_a_start_only_costs_time(place, old_file, damage):  # noqa: F811
     here = place()
     load(here, old_file)
-    here.server.wait_idle()
     [file] = here.cache.glob("store/*/starts/*")
     content = bytearray(file.read_bytes())
     if damage == "flipped":
@@ -94,7 +93,6 @@ def test_a_damaged_list_of_a_start_only_costs_time(place, old_file, damage):  # 
     file.write_bytes({"flipped": content, "shorter": content[:-7], "longer": content + random.randbytes(1 << 20), "empty": b""}[damage])
     for _ in range(2):
         load(here, old_file)
-        here.server.wait_idle()
     assert lists(here) == [len(here.chunks())]
 
 
@@ -124,6 +122,7 @@ def test_two_programs_at_once(place):  # noqa: F811
     for program in programs:
         result = ended(program, 60)
         assert result.status == 0 and result.out.startswith("True"), result.err
+    here.server.wait_idle()
     assert here.stored() == size
     assert here.upload() < size / 50
 
