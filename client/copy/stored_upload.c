@@ -4,8 +4,8 @@
  *
  * An upload is divided into chunks. The index of this user (chunk_index.h) has the hash of a chunk
  * that was uploaded before. The client offers the hashes that it knows; the server copies the
- * chunks that it has to the device, and names the others. These are sent, and hashed meanwhile: the
- * next chunk while buffers of sockets hold the one before it. The server keeps them.
+ * chunks that it has to the device, and names the others. These are sent, and each is hashed while
+ * buffers of sockets hold it. The server keeps them.
  *
  * Threads and connections are those of any large copy (client/wire/striping.h): each chunk is of
  * the part in which it begins.
@@ -140,6 +140,13 @@ static size_t pack_chunk(struct batch *b, const char *bytes, size_t size, uint32
 	return total;
 }
 
+/* Is it known, and no part of a larger chunk? */
+static bool has_hash(const struct chunk *c)
+{
+	return c->known && c->stored.size == c->size;
+}
+
+/* The server finds a hash that is not known yet. */
 static CUresult send_kept(struct batch *b, const struct chunk *c)
 {
 	struct upload *u = b->u;
@@ -149,7 +156,8 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 	ck_upload_kept_args args = {
 		.dst = u->copy.device + c->at, .stream = u->stream, .size = c->size};
 
-	memcpy(args.hash, c->stored.hash.bytes, sizeof(args.hash));
+	if (has_hash(c))
+		memcpy(args.hash, c->stored.hash.bytes, sizeof(args.hash));
 	if (b->blocks) {
 		size = pack_chunk(b, bytes, c->size, lengths);
 		bytes = (const char *)b->blocks;
@@ -161,23 +169,34 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 	return ckc_pipelined_call(&b->sending.ahead, CK_PROC_upload_kept, &args, bytes, size);
 }
 
-/* Send a chunk for the server to keep, and note its hash. If it is not the file's any more, only
- * send it. */
-static CUresult send_chunk(struct batch *b, struct chunk *c)
+/* Note the hash of a chunk for the next start, if it is still the file's. */
+static void note_chunk(const struct upload *u, struct chunk *c)
 {
-	struct upload *u = b->u;
 	const struct ckc_chunk_key key =
 		ckc_upload_source_key(u->lookup.source, u->start + c->at, c->size);
 	struct ckc_chunk_entry entry = {.sure = u->lookup.source->sure};
 
-	if (!c->known || c->stored.size != c->size)
+	if (!has_hash(c))
 		ckc_chunk_hash(&u->lookup, u->start + c->at, c->size, &c->stored);
+	entry.hash = c->stored.hash;
+	if (ckc_upload_source_is_intact(u->lookup.source, u->start + c->at, c->size))
+		ckc_chunk_index_put(ck_private_fd_number(u->lookup.index), &key, u->lookup.now,
+				    &entry);
+}
+
+/* Send a chunk for the server to keep, or only send it if it is not the file's any more. */
+static CUresult send_chunk(struct batch *b, struct chunk *c)
+{
+	struct upload *u = b->u;
+	CUresult err;
+
 	if (!ckc_upload_source_is_intact(u->lookup.source, u->start + c->at, c->size))
 		return ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
 						   (const char *)u->copy.host + c->at, c->size);
-	entry.hash = c->stored.hash;
-	ckc_chunk_index_put(ck_private_fd_number(u->lookup.index), &key, u->lookup.now, &entry);
-	return send_kept(b, c);
+	err = send_kept(b, c);
+	if (!err)
+		note_chunk(u, c);
+	return err;
 }
 
 static CUresult end_sending(struct batch *b)

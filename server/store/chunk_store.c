@@ -218,8 +218,6 @@ static int put_chunk(struct cks_chunk_store *s, int dir, const struct ck_hash *h
 	size_t blocks = CK_ALIGN_UP(size, CK_CACHE_BLOCK);
 	int ret;
 
-	if (!has_hash(data, size, hash))
-		return -EBADMSG;
 	if (blocks > s->limit / 2 || disk_is_full(dir, blocks))
 		return -ENOSPC;
 	begin_chunk(s, dir, blocks);
@@ -228,14 +226,25 @@ static int put_chunk(struct cks_chunk_store *s, int dir, const struct ck_hash *h
 	return ret;
 }
 
-int cks_chunk_store_put(struct cks_chunk_store *s, const struct ck_hash *hash, const void *data,
+/* Is @hash that of the bytes? Zeros become it. */
+static bool find_hash(const void *data, size_t size, struct ck_hash *hash)
+{
+	static const struct ck_hash zeros;
+
+	if (!ck_hash_equal(hash, &zeros))
+		return has_hash(data, size, hash);
+	ck_hash(data, size, hash);
+	return true;
+}
+
+int cks_chunk_store_put(struct cks_chunk_store *s, struct ck_hash *hash, const void *data,
 			size_t size)
 {
 	int dir = open_store(s), ret;
 
 	if (dir < 0)
 		return dir;
-	ret = put_chunk(s, dir, hash, data, size);
+	ret = find_hash(data, size, hash) ? put_chunk(s, dir, hash, data, size) : -EBADMSG;
 	close(dir);
 	return ret;
 }

@@ -20,7 +20,7 @@ struct cks_start_list;
 
 struct cks_new_chunk {
 	struct cks_new_chunk *next;
-	struct ck_hash hash; /* what the client says */
+	struct ck_hash hash; /* what the client says; zeros: the bytes decide */
 	size_t size;
 	unsigned char bytes[];
 };

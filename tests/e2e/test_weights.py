@@ -350,6 +350,7 @@ def test_wrong_messages_are_refused(place):
     assert one.missing(chunk, size=10, whole=len(chunk), begin=2 ** 64 - 5)[0] == INVALID_VALUE
     assert one.missing(chunk, size=10, whole=len(chunk), begin=len(chunk) - 10) == (0, False)
     assert one.content(10) == chunk[-10:]
+    assert one.keep(chunk[:5], bytes(32)) == 0 and one.missing(chunk[:5]) == (0, False)     # the server finds the hash
     for offer in b"", b"x", bytes(63), bytes(65), bytes(64 * 65):
         assert one.ask("ck_upload_stored", one.memory + u64(0) + opaque(offer))[0] == INVALID_VALUE
     for size in 0, 1, len(chunk) + 1, 2 ** 63:

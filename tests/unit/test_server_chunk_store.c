@@ -64,7 +64,7 @@ static struct ck_hash make_chunk(unsigned int n, unsigned char *bytes)
 static int put(struct cks_chunk_store *store, unsigned int n)
 {
 	static unsigned char bytes[SIZE];
-	const struct ck_hash hash = make_chunk(n, bytes);
+	struct ck_hash hash = make_chunk(n, bytes);
 
 	return cks_chunk_store_put(store, &hash, bytes, SIZE);
 }
@@ -128,7 +128,7 @@ static void bytes_of_another_hash_are_not_kept(void **state)
 {
 	static unsigned char bytes[SIZE];
 	struct cks_chunk_store *store = open_store(&alice, 1 << 20);
-	const struct ck_hash hash = make_chunk(1, bytes);
+	struct ck_hash hash = make_chunk(1, bytes);
 
 	(void)state;
 	bytes[5] ^= 1;

@@ -190,6 +190,19 @@ static void what_is_not_written_is_not_listed(void **state)
 	assert_int_equal(count_chunks(), 0);
 }
 
+static void a_hash_that_is_not_known_is_found(void **state)
+{
+	struct cks_new_chunk *c = make_chunk(1);
+	struct ck_hash hash = c->hash;
+
+	(void)state;
+	memset(&c->hash, 0, sizeof(c->hash));
+	cks_chunk_writer_add(writer, c);
+	cks_chunk_writer_wait(writer);
+	assert_true(cks_chunk_store_has(store, &hash));
+	assert_int_equal(count_listed(), 1);
+}
+
 static void without_a_store_nothing_is_kept(void **state)
 {
 	(void)state;
@@ -206,6 +219,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_end_writes_all, begin, end),
 		cmocka_unit_test_setup_teardown(who_finds_no_room_writes, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_not_written_is_not_listed, begin, end),
+		cmocka_unit_test_setup_teardown(a_hash_that_is_not_known_is_found, begin, end),
 		cmocka_unit_test(without_a_store_nothing_is_kept),
 	};
 
