@@ -3,12 +3,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,8 +138,17 @@ static void *run_relay(void *data)
 	return NULL;
 }
 
+/* Whether standard input and output are the two directions of one socket. sshd makes one. */
+static bool has_one_socket(void)
+{
+	struct stat in, out;
+
+	return fstat(STDIN_FILENO, &in) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+	       S_ISSOCK(in.st_mode) && in.st_dev == out.st_dev && in.st_ino == out.st_ino;
+}
+
 /* A child that connects standard input and output with a socket, because CRIU needs one socket for
- * both directions. */
+ * both directions. It copies all bytes once more. */
 static pid_t start_relay(int *stream)
 {
 	struct relay in = {.from = STDIN_FILENO}, out = {.to = STDOUT_FILENO};
@@ -161,6 +172,18 @@ static pid_t start_relay(int *stream)
 		close(pair[0]);
 	*stream = pair[0];
 	return pid;
+}
+
+/* One socket for both directions: 0 or -errno. *@relay: the child for it; 0: there is none. */
+static int open_stream(int *stream, pid_t *relay)
+{
+	*relay = 0;
+	if (!has_one_socket()) {
+		*relay = start_relay(stream);
+		return ck_min(*relay, 0);
+	}
+	*stream = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	return *stream < 0 ? -errno : 0;
 }
 
 /* Have the server restore from @folder, with its device memory in the file @pool (-1: in none), and
@@ -242,10 +265,10 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	relay = start_relay(&stream);
-	if (relay < 0) {
+	ret = open_stream(&stream, &relay);
+	if (ret < 0) {
 		json_decref(request);
-		return cks_control_error("no process for the connection: %s", strerror(-relay));
+		return cks_control_error("no process for the connection: %s", strerror(-ret));
 	}
 	ret = cks_criu_check(options->criu, &why);
 	if (ret == 0)
@@ -260,6 +283,7 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	}
 	cks_store_abandon(&store);
 	close(stream);
-	waitpid(relay, NULL, 0);
+	if (relay > 0)
+		waitpid(relay, NULL, 0);
 	return reply;
 }

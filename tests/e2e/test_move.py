@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import shlex
+import socket
 import subprocess
 import sys
 
@@ -169,3 +170,18 @@ def test_the_words_of_the_commands(servers):
         out, err = done.communicate(timeout=60)
     assert done.returncode == 1 and b'"ok":true' in out and b"the other server has ended the connection" in err
     assert not list(pathlib.Path("/var/tmp").glob(f"cricket-receive-{done.pid}*")) and os.path.exists(server.unix)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_receiver_uses_a_socket_itself_and_pipes_through_a_second_process(servers, tmp_path, processes):
+    server = servers("first")
+    here, there = socket.socketpair()
+    with here, there, subprocess.Popen(shlex.split(receiver(server, tmp_path)), stdin=there, stdout=subprocess.PIPE if processes else there) as process:
+        there.close()
+        ready = process.stdout if processes else here.makefile("rb")
+        assert b'"ok":true' in ready.read(int.from_bytes(ready.read(4), "big"))
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == processes
+        here.shutdown(socket.SHUT_RDWR)
+        assert process.wait(60 * SLOW) == 1
+    assert not list(tmp_path.glob("cricket-receive-*"))
