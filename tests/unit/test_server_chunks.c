@@ -98,6 +98,22 @@ static void *receive(void *data)
 	return NULL;
 }
 
+static void *receive_and_hang_up(void *data)
+{
+	struct talk *t = data;
+
+	receive(t);
+	shutdown(t->ends[1], SHUT_RDWR);
+	return NULL;
+}
+
+static void renew_stream(struct talk *t)
+{
+	close(t->ends[0]);
+	close(t->ends[1]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends), 0);
+}
+
 /* The bytes of chunks that this takes. */
 static uint64_t transfer(struct talk *t)
 {
@@ -186,6 +202,36 @@ static void test_bytes_that_change_on_the_way_are_refused(void **state)
 	assert_int_equal(t->received, -EBADMSG);
 	assert_string_equal(t->receiver_why.text, "chunk 5 of the memory has changed on the way");
 	assert_false(cks_chunks_complete(&t->receiver));
+}
+
+/* More chunks than the threads have in hand, and a wrong one in any place of them. */
+static void test_many_chunks_come_in_order_and_each_is_compared(void **state)
+{
+	struct talk *t = *state;
+	const size_t count = 2 * COUNT, wrong[] = {0, 7, count - 1};
+
+	for (size_t i = 0; i < count; i++)
+		fill(t, i, (int)i + 1);
+	t->source.count = count;
+	assert_int_equal(transfer(t), count * CHUNK);
+	assert_same(t);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[64];
+
+		cks_chunks_free(&t->sender);
+		cks_chunks_free(&t->receiver);
+		renew_stream(t);
+		t->bytes[wrong[i] * CHUNK + 1] ^= 1;
+		assert_int_equal(pthread_create(&t->thread, NULL, receive_and_hang_up, t), 0);
+		cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why);
+		pthread_join(t->thread, NULL);
+		t->bytes[wrong[i] * CHUNK + 1] ^= 1;
+		snprintf(text, sizeof(text), "chunk %zu of the memory has changed on the way",
+			 wrong[i]);
+		assert_int_equal(t->received, -EBADMSG);
+		assert_string_equal(t->receiver_why.text, text);
+		assert_false(cks_chunks_complete(&t->receiver));
+	}
 }
 
 static void test_a_refusal_reaches_the_sender(void **state)
@@ -324,6 +370,7 @@ int main(void)
 		TEST(test_the_receiver_compares_bytes_that_have_no_mark_too),
 		TEST(test_what_is_being_written_is_sent_later),
 		TEST(test_bytes_that_change_on_the_way_are_refused),
+		TEST(test_many_chunks_come_in_order_and_each_is_compared),
 		TEST(test_a_refusal_reaches_the_sender),
 		TEST(test_announcements_of_another_form_are_refused),
 		TEST(test_memory_that_the_host_lacks_is_refused_before_it_comes),
