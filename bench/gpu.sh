@@ -144,7 +144,7 @@ trips() {
 	done
 	for rtt in ${TRIPS_RTTS-20ms 150ms}; do
 		for row in first script resnet; do
-			CRICKET_DEBUG=rtt=$rtt trips_once "$row at $rtt" python3 bench/trips.py $row
+			over "rtt=$rtt" trips_once "$row at $rtt" python3 bench/trips.py $row
 		done
 	done
 }
@@ -229,7 +229,7 @@ compress() {
 }
 # Knows compress's bw, kind and mib.
 upload_ms() {
-	CRICKET_DEBUG=compress=$1,rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
+	CRICKET_DEBUG=compress=$1 CRICKET_CONNECTIONS=4 over "rtt=5ms,bw=$bw" \
 		remote "$(address_of tcp)" $BIN/bench-load upload "$HERE/$kind" "$mib" $((QUICK ? 6 : 8)) 2>> "$OUT/compress.err"
 }
 
@@ -287,7 +287,7 @@ sweep() {
 		network=${rtt:+rtt=$rtt}${BW:+,bw=$BW}
 		[ "$rtt" = 0 ] && network=${BW:+bw=$BW}
 		# shellcheck disable=SC2086
-		CRICKET_DEBUG=$network \
+		over "$network" \
 			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.log"
 	done
 	python3 bench/report.py --stage sweep "$OUT" | table

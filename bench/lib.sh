@@ -61,8 +61,12 @@ native() { # COMMAND...
 remote() {
 	local address=$1 hide=bench/no-gpu.sh; shift
 	[ "$DRIVER" = emu ] && hide=
-	REMOTE_GPU_ADDRESS=$address LD_PRELOAD=$PWD/cpu/cricket-client.so${ALSO:+:$ALSO} \
+	REMOTE_GPU_ADDRESS=$address LD_PRELOAD=$PWD/${CLIENT:-cpu/cricket-client.so}${ALSO:+:$ALSO} \
 		$hide timeout "$(seconds_for "$TIME")" "$@"
+}
+# A command whose clients simulate a network, as in rtt=1ms,bw=10G (tests/network); "": none.
+over() { # NETWORK COMMAND...
+	CLIENT=$BIN/network/cricket-client.so CRICKET_TEST_NETWORK=$1 "${@:2}"
 }
 address_of() { # tcp | unix | shm
 	case $1 in

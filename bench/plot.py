@@ -72,7 +72,7 @@ def frame(axes):
     out.append(f'<line class="axis" x1="{LEFT}" y1="{axes.y(1):.1f}" x2="{right}" y2="{axes.y(1):.1f}"/>')
     out.append(f'<text class="title" x="16" y="22">A program that seldom waits stays fast over a slow network (time / native time)</text>')
     out.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 12}" text-anchor="middle">round trip that was added '
-               '(CRICKET_DEBUG=rtt)</text>')
+               '(simulated)</text>')
     return out
 
 

@@ -75,7 +75,7 @@ def main_table(logs):
 
 
 def rows_of(page):
-    """The JSON lines of a page; what is none, such as words of a program that failed, is passed over."""
+    """The JSON lines of a page; other lines, such as messages of a program that failed, are passed over."""
     rows = []
     for line in text_of(page).splitlines():
         try:
@@ -176,7 +176,7 @@ def results(logs, machine):
              "medians. The remote client could open no NVIDIA device.", ""]
     for title, part in (
             ("Main rows", main_table(logs)),
-            ("Slowdown against the round trip (CRICKET_DEBUG=rtt over tcp)", sweep_lines(logs)),
+            ("Slowdown against the round trip (simulated, over tcp)", sweep_lines(logs)),
             ("Large copies against plain sockets, over loopback, and with a link's rate", wire_lines(logs)),
             ("Many clients", rows_lines(logs, "many", ["shm", "unix", "tcp"])),
             ("The start of a program", rows_lines(logs, "start", ["cold", "warm"])),

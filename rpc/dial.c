@@ -12,7 +12,6 @@
 
 #include "rpc/chan.h"
 #include "rpc/companion/companion.h"
-#include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 #include "util/process/process_limits.h"
 #include "util/process/stack.h"
@@ -34,25 +33,6 @@ static const struct ck_transport_ops *find_transport(const char *text, struct ck
 	return transports[address->kind];
 }
 
-/* Let channels just dialed behave as over the network @like. On error, closes all of them. */
-static int slow_down(const struct ck_inject *like, struct ck_chan **chans, unsigned int count)
-{
-	unsigned int done = 0;
-	int ret = 0;
-
-	ck_inject_connect(like);
-	while (ret == 0 && done < count) {
-		ret = ck_inject_wrap(like, chans[done], &chans[done]);
-		if (ret == 0)
-			done++;
-	}
-	for (unsigned int i = 0; ret < 0 && i < count; i++) {
-		if (i != done) /* the failed one is closed already */
-			ck_chan_close(chans[i]);
-	}
-	return ret;
-}
-
 /* @timeout_ms: negative for none. Also -EINVAL: invalid address; -ENXIO: unknown host name;
  * -EAGAIN: no name server answers; -ETIMEDOUT; -EPERM: the socket in the temporary directory
  * belongs to another user. */
@@ -60,15 +40,10 @@ int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chan
 		      unsigned int count)
 {
 	const struct ck_transport_ops *ops;
-	const struct ck_inject *like = ck_inject_current();
 	struct ck_address where;
-	int ret;
 
 	ops = find_transport(address, &where);
-	if (!ops)
-		return -EINVAL;
-	ret = ops->dial(&where, timeout_ms, chans, count);
-	return ret == 0 && like ? slow_down(like, chans, count) : ret;
+	return ops ? ops->dial(&where, timeout_ms, chans, count) : -EINVAL;
 }
 
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)

@@ -19,9 +19,8 @@ struct ck_env_row {
 /* The table, ended by a row whose name is NULL. */
 const struct ck_env_row *ck_env_table(void);
 
-/* The value of a word. A switch is NAME or no-NAME. A part is a text; its old variable was a list
- * itself, and had the word. */
-enum ck_env_kind { CK_ENV_TEXT, CK_ENV_NUMBER, CK_ENV_TIME, CK_ENV_SWITCH, CK_ENV_PART };
+/* The value of a word. A switch is NAME or no-NAME. */
+enum ck_env_kind { CK_ENV_TEXT, CK_ENV_NUMBER, CK_ENV_TIME, CK_ENV_SWITCH };
 
 /* Who reads a word. */
 enum { CK_ENV_CLIENT = 1, CK_ENV_SERVER = 2, CK_ENV_EMU = 4, CK_ENV_WCM = 8 };

@@ -126,7 +126,7 @@ static void check_old(const struct ck_env_word *w, say_function *say)
 
 void ck_env_check_lists(unsigned int sides, say_function *say)
 {
-	const char *checked = "", *old = "";
+	const char *checked = "";
 
 	for (const struct ck_env_word *w = ck_env_words(); w->list; w++) {
 		if (!(w->sides & sides))
@@ -134,8 +134,7 @@ void ck_env_check_lists(unsigned int sides, say_function *say)
 		if (strcmp(checked, w->list) != 0)
 			check_list(w->list, say);
 		checked = w->list;
-		if (w->old && strcmp(old, w->old) != 0)
+		if (w->old)
 			check_old(w, say);
-		old = w->old ? w->old : "";
 	}
 }

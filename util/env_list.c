@@ -66,9 +66,7 @@ static int find_value(const struct ck_env_word *w, char *into, size_t room)
 	size_t size = 0;
 
 	found = find_last(secure_getenv(w->list), w, &size);
-	if (!found && old && w->kind == CK_ENV_PART) {
-		found = find_last(old, w, &size);
-	} else if (!found && old) {
+	if (!found && old) {
 		found = old;
 		size = strlen(old);
 	}
@@ -128,10 +126,6 @@ int ck_env_word_spell(const struct ck_env_word *w, const char *value, char *into
 
 	if (w->kind == CK_ENV_SWITCH && ck_env_number(value, &number) == 0) {
 		size = (size_t)snprintf(into, room, "%s%s", number ? "" : "no-", w->name);
-		return size < room ? 0 : -ENAMETOOLONG;
-	}
-	if (w->kind == CK_ENV_PART) {
-		size = (size_t)snprintf(into, room, "%s", value);
 		return size < room ? 0 : -ENAMETOOLONG;
 	}
 	size = (size_t)snprintf(into, room, "%s=%s", w->name, value);

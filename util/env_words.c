@@ -40,11 +40,6 @@ static const struct ck_env_word words[] = {
 	{DEBUG, "resolver", "CRICKET_RESOLVER", NULL, CK_ENV_TEXT, CK_ENV_CLIENT, NULL,
 	 "client and cricket: the name server for srv: addresses, as ADDRESS or\n"
 	 "ADDRESS:PORT (IPv4); default: those of /etc/resolv.conf"},
-	{DEBUG, "rtt", "CRICKET_INJECT", NULL, CK_ENV_PART, CK_ENV_CLIENT, NULL,
-	 "client: simulate a slower network: the round trip to add, in us, ms or s"},
-	{DEBUG, "bw", "CRICKET_INJECT", NULL, CK_ENV_PART, CK_ENV_CLIENT, NULL,
-	 "client: the same: its rate in bits a second, with k, M or G, as in\n"
-	 "rtt=500us,bw=10G"},
 	{EMU, "devices", "CRICKET_EMU_DEVICES", "1", CK_ENV_NUMBER, CK_ENV_EMU, NULL,
 	 "number of GPUs, at most 8"},
 	{EMU, "memory", "CRICKET_EMU_MEMORY", "2G", CK_ENV_NUMBER, CK_ENV_EMU, NULL,

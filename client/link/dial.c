@@ -13,7 +13,6 @@
 #include "client/link/state.h"
 #include "client/link/stats.h"
 #include "rpc/chan.h"
-#include "rpc/inject.h"
 #include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -134,40 +133,6 @@ static bool names_this_host(const char *where)
 	return ck_address_parse(where, &a, why) == 0 && a.bare && ck_address_is_default_here(&a);
 }
 
-/* The words for a slower network, as rpc/inject.h takes them; "": none. */
-static void find_network(char *text, size_t room)
-{
-	static const char *const words[] = {"rtt", "bw"};
-	char value[32];
-	size_t used = 0;
-	int ret;
-
-	*text = '\0';
-	for (size_t i = 0; i < CK_ARRAY_SIZE(words); i++) {
-		ret = ck_env_word("CRICKET_DEBUG", words[i], value, sizeof(value));
-		if (ret == -ENOENT)
-			continue;
-		used += (size_t)snprintf(text + used, room - used, "%s%s=%s", used ? "," : "",
-					 words[i], ret < 0 ? "..." : value);
-	}
-}
-
-/* Apply them, if they are set and valid. */
-static int play_network(void)
-{
-	char network[96];
-	int ret;
-
-	find_network(network, sizeof(network));
-	ret = ck_inject_set(network);
-	if (ret < 0)
-		ck_err("CRICKET_DEBUG=%s: rtt is a time and bw a rate, as in rtt=500us,bw=10G",
-		       network);
-	else if (ck_inject_current())
-		ck_info("simulating a slower network: CRICKET_DEBUG=%s", network);
-	return ret;
-}
-
 const char *ckc_dial_wish(const struct ckc_connection *at)
 {
 	return at->wish ? at->wish : ck_env_string("REMOTE_GPU_ADDRESS");
@@ -221,9 +186,7 @@ static int dial_named(struct ckc_connection *at, const char *where,
 		return 0;
 	}
 	if (ck_address_kind_of(where) != CK_ADDRESS_LOCAL)
-		at->wanted = ck_address_has(where, CK_ADDRESS_RINGS) && !ck_inject_current()
-				     ? CK_RINGS
-				     : CK_SOCKETS;
+		at->wanted = ck_address_has(where, CK_ADDRESS_RINGS) ? CK_RINGS : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
 	ret = dial_first(at, chans);
@@ -269,10 +232,8 @@ int ckc_dial_begin(struct ckc_connection *at)
 {
 	const char *wish = ckc_dial_wish(at);
 	char why[CK_SERVER_ADDRESSES_WHY];
-	int ret = play_network();
+	int ret = learn_trust(at);
 
-	if (ret == 0)
-		ret = learn_trust(at);
 	if (ret < 0 || !wish || !*wish)
 		return ret;
 	at->place = 0;

@@ -17,7 +17,6 @@
 #include "client/link/session_list.h"
 #include "client/wire/striping.h"
 #include "rpc/chan.h"
-#include "rpc/inject.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -71,16 +70,15 @@ static struct ckc_connection_count *get_count(struct ckc_client *c, unsigned int
 
 /*
  * The round trip of the path that connections take; 0: the server is on this host. The shortest
- * call so far may have taken far longer than the network. So the kernel is asked, except about a
- * simulated network. Through a tunnel, it tells the way to the tunnel, which limits all connections
- * together.
+ * call so far may have taken far longer than the network, so the kernel is asked. Through a tunnel,
+ * it tells the way to the tunnel, which limits all connections together.
  */
 static uint64_t get_round_trip(const struct ckc_client *c)
 {
 	uint64_t shortest = c->passes_fds ? 0 : atomic_load(&c->lanes.round_trip_ns);
 	uint64_t kernel;
 
-	if (shortest < CK_CONNECTIONS_LONG_NS || ck_inject_current())
+	if (shortest < CK_CONNECTIONS_LONG_NS)
 		return shortest;
 	kernel = ck_chan_round_trip_us(c->command.chan) * UINT64_C(1000);
 	return kernel ? ck_min(kernel, shortest) : shortest;

@@ -34,6 +34,7 @@ PRODUCTS = ROOT / "cpu" / f"build{KIND}" if KIND else ROOT / "cpu"
 OUT = ROOT / "build" / f"tests{KIND}"       # what tests/Makefile builds
 SERVER = PRODUCTS / "cricket-rpc-server"
 CLIENT = ROOT / os.environ.get("CRICKET_TEST_CLIENT", PRODUCTS) / "cricket-client.so"
+NETWORK_CLIENT = ROOT / "cpu" / f"build{KIND}" / "network" / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
 SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
 PATIENCE = 3 * SLOW  # how much longer a wait may take on a machine that is busy with other work
@@ -97,9 +98,16 @@ def runtime():
     return os.path.realpath(name)
 
 
-def preload():
+def preload(client=CLIENT):
     """What LD_PRELOAD has to hold."""
-    return f"{runtime()}:{CLIENT}" if runtime() else str(CLIENT)
+    return f"{runtime()}:{client}" if runtime() else str(client)
+
+
+def over(network):
+    """Variables for client_env: the client runs over a simulated network, as in rtt=1ms,bw=1G (tests/network)."""
+    if not NETWORK_CLIENT.exists():
+        pytest.skip("no client over a simulated network: make -C tests far")
+    return {"LD_PRELOAD": preload(NETWORK_CLIENT), "CRICKET_TEST_NETWORK": network}
 
 
 def command_env(**more):

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from conftest import EXPECTED, client_env, run
+from conftest import EXPECTED, client_env, over, run
 from test_evolution import Elder
 
 PACKED = ("ck_upload_packed_part", "ck_upload_packed", "ck_image_packed")
@@ -77,11 +77,11 @@ def test_on_one_host_nothing_is_compressed(server, transport):
 
 @pytest.mark.alone     # the client measures which is faster
 def test_a_slow_network_is_noticed_after_three_copies(server):
-    assert uploads(server.address("tcp"), CRICKET_DEBUG="bw=200M")["ck_upload_packed_part"][0] >= 2 * 24
+    assert uploads(server.address("tcp"), **over("bw=200M"))["ck_upload_packed_part"][0] >= 2 * 24
 
 
 def test_a_module_goes_compressed_to_a_server_that_is_far_away(own_server, app):
-    result = run([app("matmul")], client_env(own_server.address("tcp"), CRICKET_DEBUG="rtt=20ms", CRICKET_STATS="1"))
+    result = run([app("matmul")], client_env(own_server.address("tcp"), CRICKET_STATS="1", **over("rtt=20ms")))
     assert "ck_image_packed" in messages(result.err), result.err
 
 

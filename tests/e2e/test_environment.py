@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, KIND, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, client_env, run, with_words
+from conftest import DRIVER, EXPECTED, KIND, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, client_env, over, run, with_words
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -133,13 +133,11 @@ def test_right_variables_give_no_line(server):
 
 
 def test_old_variables_and_wrong_words_have_one_line_each_in_the_program(server):
-    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), CRICKET_SPLICE="0", CRICKET_INJECT="rtt=1ms,bw=1G",
-                                                         CRICKET_DEBUG="no-shm,no-aren,spin=x", CRICKET_EMU_MEMORY="1G"))
+    result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), CRICKET_SPLICE="0", CRICKET_DEBUG="no-shm,no-aren,spin=x", CRICKET_EMU_MEMORY="1G"))
     assert (result.status, result.out) == (0, "0\n")
     assert sorted(line.split("WARNING: ")[1] for line in result.err.splitlines()) == [
         "CRICKET_DEBUG: spin=x is not a number",
         "CRICKET_DEBUG: unknown word no-aren; did you mean no-arena?",
-        "CRICKET_INJECT is an old name, which the next release ignores: set CRICKET_DEBUG=rtt=1ms,bw=1G",
         "CRICKET_SPLICE is an old name, which the next release ignores: set CRICKET_DEBUG=no-splice"]
 
 
@@ -190,7 +188,7 @@ assert c.cuCtxSynchronize() == 0
 
 
 def test_a_long_upload_says_so_on_a_terminal_only(server):
-    env = client_env(server.address("tcp"), CRICKET_DEBUG="bw=8M,no-compress")
+    env = client_env(server.address("tcp"), CRICKET_DEBUG="no-compress", **over("bw=8M"))
     terminal, theirs = pty.openpty()
     try:
         command = [sys.executable, "-c", UPLOADS]

@@ -1,6 +1,6 @@
 """tests/e2e/test_parallel_upload.py - one-way uploads over several connections, whatever happens to these and to the session.
 
-The client simulates a long link (CRICKET_DEBUG=rtt), and uses six connections from the first upload that has waited.
+The client simulates a long link (tests/network), and uses six connections from the first upload that has waited.
 """
 import contextlib
 import pathlib
@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from breaker import Breaker
-from conftest import SLOW, Server, client_env, run, wait_until
+from conftest import SLOW, Server, client_env, over, run, wait_until
 from test_control import Asker
 from test_evolution import Elder
 from test_move import move, receiver
@@ -22,12 +22,12 @@ from tls import Authority
 from travel import servers_with_criu, session_of  # noqa: F401
 
 PROGRAM = pathlib.Path(__file__).parent / "uploads_program.py"
-LINK = "no-compress,rtt=10ms,bw=1G"
+LINK = "rtt=10ms,bw=1G"
 ROUNDS = 10
 
 
 def env_of(address, **more):
-    env = {"CRICKET_DEBUG": LINK, "CRICKET_CONNECTIONS": "6", "CRICKET_STATS": "1", "CRICKET_LOG": "client:debug", **more}
+    env = {**over(LINK), "CRICKET_DEBUG": "no-compress", "CRICKET_CONNECTIONS": "6", "CRICKET_STATS": "1", "CRICKET_LOG": "client:debug", **more}
     return client_env(address, **env)
 
 

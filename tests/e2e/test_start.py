@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from conftest import EXPECTED, ROOT, TRANSPORTS, Server, client_env, run
+from conftest import EXPECTED, ROOT, TRANSPORTS, Server, client_env, over, run
 
 HELLO, JOIN = 1, 2
 
@@ -173,8 +173,8 @@ def test_stats_say_what_each_call_cost(run_app):
 
 
 def test_a_wait_for_uploads_is_one_way_over_a_network(run_app):
-    for transport, network, waited in (("tcp", "", 0), ("unix", "rtt=1ms", 0), ("unix", "", 2)):
-        result = run_app("vector_add", transport, CRICKET_STATS="1", CRICKET_DEBUG=network)
+    for transport, network, waited in (("tcp", {}, 0), ("unix", over("rtt=1ms"), 0), ("unix", {}, 2)):
+        result = run_app("vector_add", transport, CRICKET_STATS="1", **network)
         _, messages, _ = tables(result.err)
         assert messages.get("cuStreamSynchronize", [0] * 4)[3] == waited, (transport, result.err)
         assert messages.get("ck_settle", [0] * 4)[2] == 2 - waited
@@ -308,7 +308,7 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
     heard nothing for 250 ms, as on a machine that stands still: so there are enough rounds for some of that."""
     rounds = 500
     for network in "rtt=20ms", "rtt=2ms":
-        result = run([app("event_pool"), str(rounds)], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_DEBUG=network))
+        result = run([app("event_pool"), str(rounds)], client_env(server.address("tcp"), CRICKET_STATS="1", **over(network)))
         assert result.status == 0, result.err
         calls, messages, _ = tables(result.err)
         assert messages["ck_event_ask"][3] <= 2 * rounds / 5 and messages["ck_event_watch"][2] > rounds, (network, result.err)
@@ -318,7 +318,7 @@ def test_events_that_are_queried_once_take_no_round_trips(server, app):
 
 def test_waits_for_what_is_done_take_no_round_trips(server, app):
     """With commands behind the record, the server reports its end before the program waits."""
-    result = run([app("late_waits")], client_env(server.address("tcp"), CRICKET_STATS="1", CRICKET_DEBUG="rtt=10ms"))
+    result = run([app("late_waits")], client_env(server.address("tcp"), CRICKET_STATS="1", **over("rtt=10ms")))
     assert (result.status, result.out) == (0, "40 of 40 copies are there after the waits\n"), result.err
     calls, *_ = tables(result.err)
     count, *_, waited = calls["cuEventSynchronize"][:4]
@@ -326,5 +326,5 @@ def test_waits_for_what_is_done_take_no_round_trips(server, app):
 
 
 def test_queries_over_a_network_are_as_right_as_near_by(run_app):
-    result = run_app("polls", "tcp", CRICKET_DEBUG="rtt=1ms")
+    result = run_app("polls", "tcp", **over("rtt=1ms"))
     assert result.status == 0, result.err

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import KIND, PRODUCTS, Server, client_env, run, wait_until
+from conftest import KIND, PRODUCTS, Server, client_env, over, run, wait_until
 from stranger import Session, name_of, opaque, u32, u64
 from test_compress import messages
 from test_descriptors import RIGHT
@@ -244,7 +244,7 @@ def test_only_a_server_on_another_machine_keeps_uploads(place):
 def test_a_slow_network_is_noticed(place):
     here = place()
     size = here.file.stat().st_size
-    slow = {"CRICKET_WEIGHTS": "auto", "CRICKET_DEBUG": "bw=100M"}
+    slow = {"CRICKET_WEIGHTS": "auto", **over("bw=100M")}
     first = here.upload(**slow)
     assert size <= first < size * 1.06     # the sample is sent twice
     assert here.upload(**slow) < size / 50

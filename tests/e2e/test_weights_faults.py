@@ -3,18 +3,19 @@ import contextlib
 import mmap
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from conftest import PRODUCTS, ended, start, wait_until
+from conftest import NETWORK_CLIENT, PRODUCTS, ended, over, start, wait_until
 from stranger import name_of
 from test_held_weights import lists, load, old_file  # noqa: F401
 from test_weights import MIB, PROGRAM, cricket, place  # noqa: F401
 
-SLOW = {"CRICKET_DEBUG": "bw=100M"}     # the file of a place takes two seconds
+SLOW = "bw=100M"     # the file of a place takes two seconds
 
 
 @contextlib.contextmanager
@@ -152,7 +153,7 @@ def kill_one(here, who, program):
 def test_killed_in_the_middle(place, who, chunks):  # noqa: F811
     """The file has 13 chunks."""
     here = place()
-    program = begun(here, **SLOW)
+    program = begun(here, **over(SLOW))
     wait_until(lambda: len(here.chunks()) >= chunks and (here.server.workers() or program.poll() is not None), 30, "some chunks are kept")
     kill_one(here, who, program)
     make_whole(here)
@@ -169,10 +170,13 @@ def test_killed_at_a_second_start(place, who):  # noqa: F811
     make_whole(here)
 
 
-def test_put_that_is_killed_goes_on_later(place):  # noqa: F811
+def test_put_that_is_killed_goes_on_later(place, tmp_path):  # noqa: F811
     here = place()
     address = here.server.address("tcp")
-    put = start([PRODUCTS / "cricket", "put", address, here.file], here.env(CRICKET_STATS="0", **SLOW))
+    env = here.env(CRICKET_STATS="0", **over(SLOW))
+    command = shutil.copy(PRODUCTS / "cricket", tmp_path)   # it loads the client that lies beside it
+    (tmp_path / "cricket-client.so").symlink_to(NETWORK_CLIENT)
+    put = start([command, "put", address, here.file], env)
     wait_until(lambda: len(here.chunks()) >= 3, 30, "the first chunks are stored")
     os.kill(put.pid, signal.SIGKILL)
     assert ended(put, 60).out == ""

@@ -197,14 +197,6 @@ static void a_switch_without_a_default_has_three_states(void **state)
 	assert_null(strstr(said, "default"));
 	unsetenv("CRICKET_COMPRESS");
 	unsetenv("CRICKET_SHM");
-	setenv("CRICKET_INJECT", "rtt=5ms,bw=1G", 1);
-	assert_int_equal(ck_env_word("CRICKET_DEBUG", "bw", mode, sizeof(mode)), 0);
-	assert_string_equal(mode, "1G");
-	said[0] = '\0';
-	ck_env_check_lists(CK_ENV_CLIENT, note_line);
-	assert_string_equal(said, "CRICKET_INJECT is an old name, which the next release ignores: "
-				  "set CRICKET_DEBUG=rtt=5ms,bw=1G\n");
-	unsetenv("CRICKET_INJECT");
 }
 
 static void a_server_replaces_old_variables_for_its_workers(void **state)

@@ -1,7 +1,7 @@
 /*
- * rpc/transport/inject.c - a channel that uses another one as if over a slower network.
+ * tests/network/channel.c - a channel that uses another one as if over a slower network.
  *
- * Each direction is a queue of pieces with their arrival times (rpc/inject.h). A writer queues its
+ * Each direction is a queue of pieces with their arrival times (inject.h). A writer queues its
  * bytes and continues; a thread sends them to the channel below when they are due. Another thread
  * reads the channel below at once and notes the times; the reader waits until bytes are due. So the
  * delay hides the cost of waking a thread, and many bytes can be in transit at once.
@@ -15,9 +15,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "rpc/inject.h"
-#include "rpc/transport/delay.h"
 #include "rpc/transport/transport.h"
+#include "tests/network/delay.h"
+#include "tests/network/inject.h"
 
 #define CLOSE_NS 1000000000	/* how long a hung peer delays the close of a channel */
 #define LATE_NS 80000		/* maximal delay of a timer plus wake-up */

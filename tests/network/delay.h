@@ -1,10 +1,10 @@
 /*
- * rpc/transport/delay.h - a queue that releases each piece at its due time.
+ * tests/network/delay.h - a queue that releases each piece at its due time.
  *
  * One or more threads put pieces, one takes them. Times are ns of CLOCK_MONOTONIC.
  */
-#ifndef CK_RPC_TRANSPORT_DELAY_H
-#define CK_RPC_TRANSPORT_DELAY_H
+#ifndef CK_TESTS_NETWORK_DELAY_H
+#define CK_TESTS_NETWORK_DELAY_H
 
 #include <pthread.h>
 #include <stdbool.h>

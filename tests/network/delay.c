@@ -1,5 +1,5 @@
 /*
- * rpc/transport/delay.c - a queue that releases each piece at its due time.
+ * tests/network/delay.c - a queue that releases each piece at its due time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "rpc/transport/delay.h"
+#include "tests/network/delay.h"
 #include "util/cpu.h"
 #include "util/until.h"
 #include "util/wait.h"

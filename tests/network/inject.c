@@ -1,12 +1,13 @@
 /*
- * rpc/inject.c - parse its description, and model the link that all connections share.
+ * tests/network/inject.c - parse the description of a network, and model the link that all
+ * connections share.
  */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
-#include "rpc/inject.h"
+#include "tests/network/inject.h"
 #include "util/util.h"
 
 #define NS_PER_S 1000000000
@@ -26,8 +27,6 @@ static const struct unit rates[] = {
 	{"", 1}, {"k", 1000}, {"M", 1000000}, {"G", 1000000000}, {"T", 1000000000000}, {NULL, 0},
 };
 
-static bool on;
-static struct ck_inject network;
 static _Atomic int64_t free_at[2]; /* when each direction's link is free again */
 
 /* Parse a decimal number and one of @units, which together must fill @length bytes at @text. */
@@ -87,22 +86,6 @@ int ck_inject_parse(const char *text, struct ck_inject *inject)
 	}
 	*inject = read;
 	return 0;
-}
-
-int ck_inject_set(const char *text)
-{
-	int ret = 0;
-
-	on = text && *text;
-	if (on)
-		ret = ck_inject_parse(text, &network);
-	on = on && ret == 0;
-	return ret;
-}
-
-const struct ck_inject *ck_inject_current(void)
-{
-	return on ? &network : NULL;
 }
 
 int64_t ck_inject_arrival(const struct ck_inject *like, int direction, size_t size, int64_t now)

@@ -1,12 +1,13 @@
 /*
- * rpc/inject.h - simulate a slower network, to see how a program would perform on it:
- * CRICKET_DEBUG=rtt=500us,bw=10G.
+ * tests/network/inject.h - simulate a slower network, for tests and benchmarks:
+ * CRICKET_TEST_NETWORK=rtt=500us,bw=10G.
  *
- * Applies to the client's connections, in both directions. Nothing is lost or reordered. Bytes
- * written at t arrive at t + rtt/2, or later if the link is busy, with any number in transit.
+ * Applies to the connections of a client that is linked with this folder, in both directions, over
+ * tcp and unix. Nothing is lost or reordered. Bytes written at t arrive at t + rtt/2, or later if
+ * the link is busy, with any number in transit.
  */
-#ifndef CK_RPC_INJECT_H
-#define CK_RPC_INJECT_H
+#ifndef CK_TESTS_NETWORK_INJECT_H
+#define CK_TESTS_NETWORK_INJECT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,12 +24,6 @@ struct ck_inject {
  * anything else. */
 int ck_inject_parse(const char *text, struct ck_inject *inject);
 
-/* Slow down all channels dialed from now on as @text says; NULL or "": stop. -EINVAL. */
-int ck_inject_set(const char *text);
-
-/* The current setting; NULL: none. */
-const struct ck_inject *ck_inject_current(void);
-
 /* Wait for the round trip of connecting, once for channels that are dialed at the same time. */
 void ck_inject_connect(const struct ck_inject *like);
 
@@ -37,7 +32,7 @@ void ck_inject_connect(const struct ck_inject *like);
 int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct ck_chan **chan);
 
 /*
- * For the transport: the link of a direction (0: to the server, 1: from it). Arrival: reserve the
+ * For the channels: the link of a direction (0: to the server, 1: from it). Arrival: reserve the
  * time for @size bytes, starting at @now or when the link is free; returns the arrival time in ns
  * of CLOCK_MONOTONIC. Hold: the time before which to send nothing more. A link is reserved at most
  * a millisecond ahead, so that a large copy does not delay small messages of other connections.
