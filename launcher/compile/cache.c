@@ -14,6 +14,7 @@
 
 #include "launcher/compile/cache.h"
 #include "launcher/text/file.h"
+#include "util/process/disk_cache.h"
 #include "util/process/fd.h"
 #include "util/log.h"
 
@@ -21,24 +22,6 @@ CK_LOG_DEFINE("launcher");
 
 #define FORMAT 1
 #define META "meta.json"
-
-/* mkdir -p; only the last one is our own. */
-static int make_folders(const char *path)
-{
-	char part[PATH_MAX];
-
-	if (strlen(path) >= sizeof(part))
-		return -ENAMETOOLONG;
-	strcpy(part, path);
-	for (char *c = part + 1; *c; c++) {
-		if (*c != '/')
-			continue;
-		*c = '\0';
-		mkdir(part, 0755);
-		*c = '/';
-	}
-	return mkdir(part, 0700) < 0 && errno != EEXIST ? -errno : 0;
-}
 
 /* The folder of the first versions, if it exists and no other user can write to it. */
 static bool is_own_folder(const char *path)
@@ -79,7 +62,7 @@ struct ckl_cache *ckl_cache_open(const char *dir, uint64_t limit)
 		return NULL;
 	if (!dir && usual_place(path, sizeof(path)))
 		dir = path;
-	ret = dir ? make_folders(dir) : -ENOENT;
+	ret = dir ? ck_disk_cache_make(dir) : -ENOENT;
 	cache->root = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	cache->path = cache->root >= 0 ? realpath(dir, NULL) : NULL;
 	if (!cache->path || mkdirat(cache->root, "locks", 0700) < 0) {
@@ -289,13 +272,12 @@ static int write_files(int dir, const struct ckl_making *making)
 int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key,
 		  const struct ckl_making *making)
 {
-	static unsigned number;
-	char name[CK_HASH_TEXT + 8], temporary[64];
+	char name[CK_HASH_TEXT + 8], temporary[CK_DISK_CACHE_TEMPORARY];
 	int dir, ret;
 
 	entry_name(key, name);
 	do /* over the file of a dead process that had the same pid */
-		snprintf(temporary, sizeof(temporary), "tmp.%ld.%u", (long)getpid(), number++);
+		ck_disk_cache_temporary(temporary);
 	while ((ret = mkdirat(cache->root, temporary, 0700)) < 0 && errno == EEXIST);
 	if (ret < 0)
 		return -errno;

@@ -5,17 +5,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/compile/cache.h"
-
-#define TEMPORARY "tmp."
-#define TEMPORARY_AGE 3600 /* seconds; no entry takes an hour to write */
+#include "util/process/disk_cache.h"
 
 static DIR *open_folder(int dir, const char *name)
 {
@@ -29,13 +25,12 @@ static DIR *open_folder(int dir, const char *name)
 
 void ckl_cache_remove(struct ckl_cache *cache, const char *name)
 {
-	static unsigned number;
-	char aside[64];
+	char aside[CK_DISK_CACHE_TEMPORARY];
 	struct dirent *entry;
 	DIR *d;
 
 	/* Rename it first, so that no process sees half of it. */
-	snprintf(aside, sizeof(aside), TEMPORARY "%ld.gone%u", (long)getpid(), number++);
+	ck_disk_cache_temporary(aside);
 	if (renameat(cache->root, name, cache->root, aside) < 0)
 		return;
 	d = open_folder(cache->root, aside);
@@ -44,16 +39,6 @@ void ckl_cache_remove(struct ckl_cache *cache, const char *name)
 	if (d)
 		closedir(d);
 	unlinkat(cache->root, aside, AT_REMOVEDIR);
-}
-
-/* Whether the writer of a temporary has died or given up. */
-static bool is_abandoned(const char *name, const struct stat *st)
-{
-	long pid = strtol(name + strlen(TEMPORARY), NULL, 10);
-
-	if (time(NULL) - st->st_mtime > TEMPORARY_AGE)
-		return true;
-	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
 static uint64_t folder_size(int root, const char *name, struct timespec *used)
@@ -84,7 +69,7 @@ static bool list_name(struct ckl_cache *cache, const char *name, struct ckl_list
 
 	if (fstatat(cache->root, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return false;
-	if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0 && is_abandoned(name, &st))
+	if (ck_disk_cache_is_temporary(name) && ck_disk_cache_is_abandoned(name, &st))
 		ckl_cache_remove(cache, name);
 	if (strncmp(name, "kernel_", 7) != 0 || ck_hash_parse(name + 7, &key) < 0)
 		return false;
@@ -97,12 +82,9 @@ static bool list_name(struct ckl_cache *cache, const char *name, struct ckl_list
 static int newest_first(const void *a, const void *b)
 {
 	const struct ckl_listed *x = a, *y = b;
+	int order = ck_disk_cache_order(&x->used, &y->used);
 
-	if (x->used.tv_sec != y->used.tv_sec)
-		return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
-	if (x->used.tv_nsec != y->used.tv_nsec)
-		return x->used.tv_nsec < y->used.tv_nsec ? 1 : -1;
-	return strcmp(x->name, y->name);
+	return order ? order : strcmp(x->name, y->name);
 }
 
 long ckl_cache_list(struct ckl_cache *cache, struct ckl_listed **out)

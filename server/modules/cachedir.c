@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,37 +14,16 @@
 #include <unistd.h>
 
 #include "server/modules/cachedir.h"
+#include "util/process/disk_cache.h"
 #include "util/process/fd.h"
 #include "util/log.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
-#define CK_TEMPORARY "tmp."
-#define CK_TEMPORARY_AGE 3600 /* seconds; no image takes an hour to write */
-
-/* Like mkdir -p. */
-static int make_folders(const char *path)
-{
-	char part[PATH_MAX];
-
-	if (strlen(path) >= sizeof(part))
-		return -ENAMETOOLONG;
-	strcpy(part, path);
-	for (char *c = part + 1; *c; c++) {
-		if (*c != '/')
-			continue;
-		*c = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-			return -errno;
-		*c = '/';
-	}
-	return mkdir(part, 0700) < 0 && errno != EEXIST ? -errno : 0;
-}
-
 static int open_one(const char *path)
 {
-	int ret = make_folders(path), fd;
+	int ret = ck_disk_cache_make(path), fd;
 
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
@@ -77,31 +54,18 @@ int cks_cachedir_open(const char *dir)
 	return open_one("/var/cache/cricket");
 }
 
-/* Has the writer of the temporary @name died or given up? */
-static bool file_is_abandoned(const char *name, const struct stat *st)
-{
-	long pid = strtol(name + strlen(CK_TEMPORARY), NULL, 10);
-
-	if (time(NULL) - st->st_mtime > CK_TEMPORARY_AGE)
-		return true;
-	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
-
 static int newest_first(const void *a, const void *b)
 {
 	const struct cks_cachefile *x = a, *y = b;
+	int order = ck_disk_cache_order(&x->used, &y->used);
 
-	if (x->used.tv_sec != y->used.tv_sec)
-		return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
-	if (x->used.tv_nsec != y->used.tv_nsec)
-		return x->used.tv_nsec < y->used.tv_nsec ? 1 : -1;
-	return ck_hash_compare(&x->hash, &y->hash);
+	return order ? order : ck_hash_compare(&x->hash, &y->hash);
 }
 
 /* Check one name in the folder: true if it is an image. */
 static bool scan_name(int dir, const char *name, struct cks_cachefile *file)
 {
-	bool temporary = strncmp(name, CK_TEMPORARY, strlen(CK_TEMPORARY)) == 0;
+	bool temporary = ck_disk_cache_is_temporary(name);
 	struct stat st;
 
 	if (!temporary && ck_hash_parse(name, &file->hash) < 0)
@@ -109,7 +73,7 @@ static bool scan_name(int dir, const char *name, struct cks_cachefile *file)
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	if (temporary) {
-		if (file_is_abandoned(name, &st))
+		if (ck_disk_cache_is_abandoned(name, &st))
 			unlinkat(dir, name, 0);
 		return false;
 	}
@@ -174,13 +138,11 @@ int cks_cachedir_read(int dir, const struct ck_hash *hash)
 
 int cks_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size)
 {
-	static atomic_uint number;
-	char name[CK_HASH_TEXT], temporary[64];
+	char name[CK_HASH_TEXT], temporary[CK_DISK_CACHE_TEMPORARY];
 	int fd, ret;
 
 	ck_hash_print(hash, name);
-	snprintf(temporary, sizeof(temporary), CK_TEMPORARY "%ld.%u", (long)getpid(),
-		 atomic_fetch_add(&number, 1));
+	ck_disk_cache_temporary(temporary);
 	fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
