@@ -80,7 +80,9 @@ static float level_of(struct ck_ptx_warp *w, const struct ck_ptx_insn *in,
 	return ck_ptx_gradient_lod(place->texture, place->dims, dx, dy);
 }
 
-EXECUTOR(tex)
+/* One sample for each lane, or with @gather the four texels around its place. */
+static inline int fetch_all(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask,
+			    bool gather)
 {
 	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
 
@@ -91,7 +93,9 @@ EXECUTOR(tex)
 
 		place_of(w, in, access, l, &place);
 		err = find_texture(w, access, l, &place.texture);
-		if (!err)
+		if (!err && gather)
+			err = ck_ptx_gather(&place, in->mod[CK_PTX_MOD_COMPONENT] - 1u, value);
+		else if (!err)
 			err = ck_ptx_sample(&place, level_of(w, in, access, l, &place), value);
 		if (unlikely(err))
 			return err;
@@ -100,6 +104,11 @@ EXECUTOR(tex)
 		ck_ptx_row(w, access->resident)[l] = 1;
 	});
 	return 0;
+}
+
+EXECUTOR(tex)
+{
+	return fetch_all(w, in, mask, false);
 }
 
 ck_ptx_exec ck_ptx_pick_tex(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
@@ -113,24 +122,7 @@ ck_ptx_exec ck_ptx_pick_tex(struct ck_ptx_insn *in, unsigned int operands __attr
 
 EXECUTOR(tld4)
 {
-	const struct ck_ptx_access *access = &w->block->run->module->accesses[in->target];
-
-	EACH_LANE(mask, l, {
-		struct ck_ptx_place place;
-		uint32_t value[4];
-		int err;
-
-		place_of(w, in, access, l, &place);
-		err = find_texture(w, access, l, &place.texture);
-		if (!err)
-			err = ck_ptx_gather(&place, in->mod[CK_PTX_MOD_COMPONENT] - 1u, value);
-		if (unlikely(err))
-			return err;
-		for (unsigned int c = 0; c < 4; c++)
-			D(c)[l] = value[c];
-		ck_ptx_row(w, access->resident)[l] = 1;
-	});
-	return 0;
+	return fetch_all(w, in, mask, true);
 }
 
 ck_ptx_exec ck_ptx_pick_tld4(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
