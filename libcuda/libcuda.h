@@ -1,6 +1,7 @@
 /*
  * libcuda/libcuda.h - what the files of this folder ask of the driver library that they are linked
- * into. Each library has these functions of its own; everything else is asked by CUDA's calls.
+ * into, and what it asks of some of them. Each library has the functions of the first part of its
+ * own; everything else is asked by CUDA's calls.
  */
 #ifndef CK_LIBCUDA_LIBCUDA_H
 #define CK_LIBCUDA_LIBCUDA_H
@@ -68,5 +69,19 @@ int ck_libcuda_version(void);
 
 /* The address that cuGetProcAddress hands out for @entry. */
 void *ck_libcuda_address(const struct ck_entry *entry);
+
+/* --- the logs that an application may read (logs.c) */
+
+/* Keep the errors and warnings that are logged from now on. */
+void ck_logs_begin(void);
+
+/* --- launches as they were before CUDA 4 (old_launch.c) */
+
+/* Forget the function and its settings. */
+void ck_old_launch_forget(CUfunction function);
+
+/* --- texts of errors of NVML (nvml_error.c) */
+
+const char *ck_nvml_error_text(unsigned int code);
 
 #endif

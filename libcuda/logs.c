@@ -14,7 +14,6 @@
 #include "gen/api.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/locks.h"
-#include "libcuda/logs.h"
 #include "util/log.h"
 #include "util/util.h"
 

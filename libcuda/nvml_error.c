@@ -2,7 +2,7 @@
  * libcuda/nvml_error.c - NVML's words for its errors.
  */
 #include "cuda/nvml.h"
-#include "libcuda/nvml_error.h"
+#include "libcuda/libcuda.h"
 #include "util/util.h"
 
 static const char *const texts[] = {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "gen/api.h"
-#include "libcuda/old_launch.h"
+#include "libcuda/libcuda.h"
 #include "libcuda/locks.h"
 #include "util/map.h"
 #include "util/util.h"

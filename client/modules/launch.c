@@ -8,7 +8,6 @@
 #include "client/objects/capture.h"
 #include "client/link/client.h"
 #include "client/modules/launch.h"
-#include "client/modules/launch_site.h"
 #include "client/managed/managed.h"
 #include "elf/kernels.h"
 #include "util/env.h"

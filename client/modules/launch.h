@@ -8,6 +8,7 @@
 #include "client/managed/managed.h"
 #include "client/modules/code.h"
 #include "client/modules/printing.h"
+#include "cuda/types.h"
 #include "rpc/launch.h"
 
 struct ck_kernel;
@@ -68,5 +69,13 @@ CUresult ckc_launch_attributes(const struct ck_launch *l, CUlaunchAttribute *out
  */
 CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
 			   unsigned char *room, const void **block, size_t *size);
+
+/* --- the line of a Python program (launch_site.c) */
+
+/* The calling thread's launch has returned @err: if a kernel has failed, and Python runs in this
+ * process, say where the thread is. It waits for a second at most if other threads keep Python's
+ * lock. With CUDA_LAUNCH_BLOCKING=1 the launch itself returns the error, so the program is still at
+ * that line. */
+void ckc_launch_site_report(CUresult err);
 
 #endif

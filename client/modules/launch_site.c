@@ -1,5 +1,5 @@
 /*
- * client/modules/launch_site.c - see launch_site.h.
+ * client/modules/launch_site.c - see launch.h.
  *
  * Python's functions are looked up in the process, and those that are there must be used with
  * Python's lock (the GIL). A thread that launches from an extension has often released it:
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/modules/launch_site.h"
+#include "client/modules/launch.h"
 #include "client/link/client.h"
 #include "cuda/errors.h"
 #include "util/log.h"

@@ -13,7 +13,7 @@
 #include "client/modules/module.h"
 #include "client/link/hooks.h"
 #include "client/link/session_list.h"
-#include "libcuda/old_launch.h"
+#include "libcuda/libcuda.h"
 
 /* Variables of so many bytes take device memory of their own: the program must hear if there is
  * none. */

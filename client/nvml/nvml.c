@@ -14,7 +14,6 @@
 #include "client/link/hooks.h"
 #include "gen/nvml_api.h"
 #include "libcuda/libcuda.h"
-#include "libcuda/nvml_error.h"
 #include "util/log.h"
 #include "util/util.h"
 

@@ -18,7 +18,7 @@
 #include "client/link/session_list.h"
 #include "client/link/stats.h"
 #include "client/wire/user_messages.h"
-#include "libcuda/logs.h"
+#include "libcuda/libcuda.h"
 #include "rpc/chan.h"
 #include "rpc/image_alias.h"
 #include "rpc/secure.h"

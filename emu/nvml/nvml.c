@@ -7,7 +7,6 @@
 
 #include "emu/nvml/nvml.h"
 #include "libcuda/libcuda.h"
-#include "libcuda/nvml_error.h"
 #include "util/uuid.h"
 
 static atomic_uint started;

@@ -1,5 +1,5 @@
 /*
- * server/door/address_in_use.c - see address_in_use.h.
+ * server/door/address_in_use.c - see listeners.h.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/door/address_in_use.h"
+#include "server/door/listeners.h"
 #include "util/address/address.h"
 #include "util/address/unixsock.h"
 

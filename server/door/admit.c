@@ -12,7 +12,7 @@
 #include "server/door/admit.h"
 #include "server/door/answer.h"
 #include "server/door/disconnected_sessions.h"
-#include "server/door/memory_need.h"
+#include "server/door/offers.h"
 #include "server/options/options.h"
 #include "server/policy/policy.h"
 #include "server/processes/session_info.h"
@@ -132,7 +132,8 @@ static enum cks_refusal find_limit(const struct cks_admission *a, const struct c
 	return CK_REFUSALS;
 }
 
-/* The session is recorded first: what cannot be recorded may not begin with --audit-required. */
+/* The session is recorded first: with --audit-required, a session that cannot be recorded may not
+ * begin. */
 static void start_session(struct cks_admission *a, const struct applicant *p,
 			  const struct cks_prefix *prefix)
 {

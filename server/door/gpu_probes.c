@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "server/door/gpu_probes.h"
+#include "server/door/offers.h"
 #include "server/processes/child.h"
 #include "util/log.h"
 #include "util/until.h"

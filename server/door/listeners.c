@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "rpc/chan.h"
-#include "server/door/address_in_use.h"
 #include "server/door/listeners.h"
 #include "server/options/options.h"
 #include "server/policy/token.h"

@@ -31,4 +31,12 @@ const char *cks_listeners_unix(const struct cks_listeners *listeners);
 #define CK_LISTENER_TEXT 128
 void cks_listeners_address(const struct cks_socket *socket, char *text, size_t size);
 
+/* --- why the server cannot listen at an address (address_in_use.c) */
+
+#define CK_LISTEN_WHY 256
+
+/* The reason of @error (-errno of ck_chan_listen) for @address. If a program listens there, it is
+ * named as far as this process may see it. Returns @why. */
+const char *cks_listen_error(const char *address, int error, char why[CK_LISTEN_WHY]);
+
 #endif

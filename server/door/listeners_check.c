@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "rpc/chan.h"
-#include "server/door/address_in_use.h"
 #include "server/door/listeners.h"
 #include "server/options/options.h"
 #include "util/address/unixsock.h"

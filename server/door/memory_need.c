@@ -1,12 +1,11 @@
 /*
- * server/door/memory_need.c - see memory_need.h.
+ * server/door/memory_need.c - see offers.h.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/door/gpu_probes.h"
-#include "server/door/memory_need.h"
+#include "server/door/offers.h"
 
 static int check_gpu_memory(const struct cks_gpu_probe_note *note, uint64_t memory, u_int device,
 			    char *why, size_t size)

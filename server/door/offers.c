@@ -9,7 +9,7 @@
 #include "server/children/queue.h"
 #include "server/children/workers.h"
 #include "server/door/answer.h"
-#include "server/door/gpu_probes.h"
+#include "server/door/offers.h"
 #include "server/door/request.h"
 #include "server/options/options.h"
 #include "server/session/version.h"

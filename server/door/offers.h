@@ -10,9 +10,11 @@
 #define CK_SERVER_DOOR_OFFERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cricket.h"
 #include "server/door/admit.h"
 #include "server/helpers/gpu_probe.h"
 #include "server/policy/terms.h"
@@ -48,5 +50,23 @@ void cks_offers_give_up(int fd, const struct cks_peeked *call);
 
 /* A child has ended; false: it is none of these. */
 bool cks_offers_ended(struct cks_offers *offers, pid_t pid);
+
+/* --- the processes that look at the GPUs (gpu_probes.c) */
+
+/* A look at @gpus (CUDA_VISIBLE_DEVICES; empty: the server's own) that has ended in the last
+ * moment, and began after @since (ms); *@note is valid until the next call. -EAGAIN: ask again in a
+ * moment; -errno: no process can be started. */
+int cks_gpu_probes_look(struct cks_offers *offers, const char *gpus, int64_t since,
+			const struct cks_gpu_probe_note **note);
+
+/* --- memory that must be free when a session begins (memory_need.c) */
+
+/* A client that has chosen this server by its offer states the resources that it counts on:
+ * meanwhile, another program may have taken the memory (ck_hello_need).
+ *
+ * Is the memory there that @need names, on the GPUs of @terms, after @since (ms)? 0; -EAGAIN: they
+ * are being looked at, so ask again in a moment; -ENOSPC: no, and @why says what lacks. */
+int cks_memory_need_check(struct cks_offers *offers, const ck_hello_need *need,
+			  const struct cks_terms *terms, int64_t since, char *why, size_t size);
 
 #endif

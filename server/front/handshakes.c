@@ -23,7 +23,6 @@
 #include "rpc/tls.h"
 #include "server/front/front.h"
 #include "server/front/handshakes.h"
-#include "server/front/relay.h"
 #include "util/log.h"
 #include "util/address/sockaddr.h"
 #include "util/util.h"

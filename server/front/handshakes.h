@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stddef.h>
 
+struct ck_chan;
 struct ck_tls;
 
 /* Most at a time; the supervisor keeps to fewer (server/door/new_connection_tls.c). */
@@ -38,5 +39,11 @@ size_t cks_handshakes_poll(const struct cks_handshakes *shakes, struct pollfd *f
  * no other connections, this does not return.
  */
 void cks_handshakes_run(struct cks_handshakes *shakes, const struct pollfd *fds);
+
+/* --- the bytes of a connection after its handshake (relay.c) */
+
+/* In a process of its own: relay between @chan, which uses TLS, and @plain, until either ends. Does
+ * not return. */
+_Noreturn void cks_relay_run(struct ck_chan *chan, int plain);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * server/front/relay.c - see relay.h.
+ * server/front/relay.c - see handshakes.h.
  *
  * The main thread passes the client's bytes to the server; another one passes those of the server
  * to the client. The process ends when either has closed.
@@ -15,7 +15,7 @@
 #include "rpc/chan.h"
 #include "rpc/relayed.h"
 #include "rpc/tls.h"
-#include "server/front/relay.h"
+#include "server/front/handshakes.h"
 #include "util/process/fd.h"
 
 #define PIECE (256u << 10)

@@ -13,7 +13,6 @@
 #include "server/modules/jit.h"
 #include "server/session/locks.h"
 #include "server/modules/link.h"
-#include "server/modules/verify.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"

@@ -14,7 +14,6 @@
 #include "server/modules/jit.h"
 #include "server/modules/link.h"
 #include "server/modules/modcache.h"
-#include "server/modules/verify.h"
 #include "server/session/faults.h"
 #include "server/session/session.h"
 #include "util/log.h"

@@ -1,5 +1,5 @@
 /*
- * server/modules/verify.c - see verify.h. The client reads these files by elf/, which must not need
+ * server/modules/verify.c - see link.h. The client reads these files by elf/, which must not need
  * a library; here an independent reader looks at them.
  */
 #include <gelf.h>
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/modules/verify.h"
+#include "server/modules/link.h"
 
 static bool is_inside(uint64_t offset, uint64_t size, size_t whole)
 {

@@ -1,5 +1,5 @@
 /*
- * server/options/option_file.c - see option_file.h.
+ * server/options/option_file.c - see options.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/options.h"
 #include "util/text.h"

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/option_values.h"
 #include "server/options/options.h"

@@ -106,4 +106,13 @@ char **cks_options_arguments(const struct cks_options *options, const char *prog
 /* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */
 int cks_options_parse(int argc, char **argv, struct cks_options *options);
 
+/* --- the file of --config: lines NAME = VALUE with the options' names (option_file.c) */
+
+/*
+ * Add the options of the file @path to those that are given. A line is empty, a comment that begins
+ * with #, or NAME = VALUE; a comment may follow after a blank. Options without a value have yes or
+ * no. With "-" before @path, the file may be missing. -errno, printed with file and line.
+ */
+int cks_options_read(struct cks_options *options, const char *path);
+
 #endif

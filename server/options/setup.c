@@ -15,7 +15,6 @@
 
 #include "rpc/tls.h"
 #include "server/options/announce.h"
-#include "server/options/option_file.h"
 #include "server/options/option_table.h"
 #include "server/options/options.h"
 #include "server/options/setup.h"

@@ -1,12 +1,12 @@
 /*
- * server/worker/call_times.c - see call_times.h.
+ * server/worker/call_times.c - see dispatch.h.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "rpc/chan.h"
-#include "server/worker/call_times.h"
+#include "server/worker/dispatch.h"
 #include "server/worker/lane.h"
 #include "util/until.h"
 

@@ -1,5 +1,5 @@
 /*
- * server/worker/client_identity.c - see client_identity.h.
+ * server/worker/client_identity.c - see worker_part.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,6 @@
 #include "server/policy/users.h"
 #include "server/processes/messages.h"
 #include "server/session/output.h"
-#include "server/worker/client_identity.h"
 #include "server/worker/hello.h"
 #include "server/worker/worker_part.h"
 #include "util/log.h"

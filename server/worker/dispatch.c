@@ -19,7 +19,6 @@
 #include "server/session/event_retime.h"
 #include "server/session/output.h"
 #include "server/session/profile.h"
-#include "server/worker/call_times.h"
 #include "server/worker/commands.h"
 #include "server/worker/dispatch.h"
 #include "util/log.h"

@@ -4,7 +4,11 @@
 #ifndef CK_SERVER_WORKER_DISPATCH_H
 #define CK_SERVER_WORKER_DISPATCH_H
 
+#include <stdint.h>
+
 #include "server/session/session.h"
+
+struct cks_lane;
 
 #define CK_DISPATCH_BYE 1 /* the client has said goodbye */
 
@@ -20,5 +24,10 @@ int cks_dispatch_calls(struct cks_session *session, struct ck_chan *chan, struct
 
 /* Send the reply @res to call @xid, encoded by @xdr. 0 or -errno. */
 int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res);
+
+/* --- how long calls take, and round trips to the client, for metrics (call_times.c) */
+
+/* A call of @lane that arrived at @began, in us, is about to be answered. */
+void cks_call_times_note(struct cks_lane *lane, int64_t began);
 
 #endif

@@ -19,7 +19,6 @@
 #include "server/session/session.h"
 #include "server/store/held_chunks.h"
 #include "server/worker/park.h"
-#include "server/worker/work_wait.h"
 #include "util/process/fd.h"
 #include "util/until.h"
 #include "util/util.h"

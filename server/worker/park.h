@@ -38,4 +38,11 @@ void cks_park_report_now(struct cks_session *session);
  * once. */
 void cks_park_end(struct cks_session *session, const char *reason);
 
+/* --- waits for the session's work, with a limit of time, which the driver's own lacks
+ * (work_wait.c) */
+
+/* The gate is closed. 0; -ETIMEDOUT: some is still running after @ms; -EIO: the driver reports an
+ * error; -ENOSYS, or -errno: no wait is possible. */
+int cks_work_wait(struct cks_session *session, unsigned int ms);
+
 #endif

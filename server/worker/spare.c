@@ -1,5 +1,5 @@
 /*
- * server/worker/spare.c - a worker that waits for a client: see spare.h.
+ * server/worker/spare.c - a worker that waits for a client: see worker_part.h.
  *
  * Nothing here depends on a session. As in a fresh worker, the token is checked at the hello, and
  * arguments, environment and limits are the same.
@@ -15,7 +15,7 @@
 #include "server/options/options.h"
 #include "server/processes/messages.h"
 #include "server/worker/hello.h"
-#include "server/worker/spare.h"
+#include "server/worker/worker_part.h"
 #include "util/process/fd.h"
 #include "util/log.h"
 

@@ -1,5 +1,5 @@
 /*
- * server/worker/work_wait.c - see work_wait.h.
+ * server/worker/work_wait.c - see park.h.
  *
  * A thread waits. If it is late, it is left behind: it touches no other context after that, which
  * may be in a capture by then.
@@ -10,7 +10,7 @@
 
 #include "server/session/locks.h"
 #include "server/session/session.h"
-#include "server/worker/work_wait.h"
+#include "server/worker/park.h"
 #include "util/until.h"
 
 /* Of the process, which has one session. */

@@ -18,6 +18,8 @@
 #include "server/worker/reconnect.h"
 #include "server/worker/session_tls.h"
 
+struct ck_output;
+
 #define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
 
 /* State of the process's one session, shared by its threads. */
@@ -100,5 +102,24 @@ int worker_open_first(struct first_lane *first);
 int worker_outlive(struct first_lane *first, unsigned int seconds);
 /* Serve the connection of the hello as a lane. -errno. */
 int worker_serve_first(struct first_lane *first);
+
+/* --- a client arrives: its identity, and what that may have (client_identity.c) */
+
+/*
+ * Take the messages that come first (messages.h): the user to become, the account to count in.
+ * Before any byte of the client is read. *@options become those of the session, in which the terms
+ * of its identity come before the server's options. -errno.
+ */
+int cks_client_identity_apply(const struct cks_options **options, struct ck_output *output);
+
+/* --- a worker that is started before its client connects (spare.c) */
+
+/*
+ * Load and initialise the driver, report it, and wait. Make the configured contexts when told to.
+ * Returns when a client has connected: its connection is CK_WORKER_CONNECTION, its hello unread. If
+ * something fails, this process becomes a fresh worker with @argv, its own arguments. Without a
+ * client it exits: with CK_SPARE_FAILED, or with 0 when the server stops.
+ */
+void cks_spare_wait(const struct cks_options *options, char **argv);
 
 #endif

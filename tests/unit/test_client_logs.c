@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libcuda/logs.h"
+#include "libcuda/libcuda.h"
 #include "tests/unit/client_session.h"
 #include "util/log.h"
 

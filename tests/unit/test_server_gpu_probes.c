@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/door/gpu_probes.h"
+#include "server/door/offers.h"
 #include "util/until.h"
 
 #define SLOW_US 300000 /* longer than a look is good */

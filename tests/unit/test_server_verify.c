@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/modules/verify.h"
+#include "server/modules/link.h"
 #include "tests/unit/elf_data.h"
 #include "util/util.h"
 
