@@ -115,7 +115,7 @@ class Bench:
 
 
 def count(args, names):
-    """How many instructions each kernel's threads carry out, {} where nobody counts."""
+    """How many instructions each kernel's threads carry out, {} without counts."""
     command = [sys.executable, __file__, '--driver', args.driver, '--nvcc', args.nvcc, '--once', *names]
     out = subprocess.run(command, env={**os.environ, 'CRICKET_EMU': 'check=count'}, capture_output=True, text=True, check=True)
     return {name: int(n) for name, n in re.findall(r'kernel (\w+): (\d+) instructions of lanes', out.stderr)}
@@ -125,7 +125,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--driver', default=str(ROOT / 'cpu/libcuda-emu.so'))
     parser.add_argument('--nvcc', default='/usr/local/cuda/bin/nvcc')
-    parser.add_argument('--runs', type=int, default=3, help='the quickest of so many is told')
+    parser.add_argument('--runs', type=int, default=3, help='the quickest of so many is reported')
     parser.add_argument('--once', nargs='*', help=argparse.SUPPRESS)
     args = parser.parse_args()
     source = ROOT / 'build' / 'emulated.cu'

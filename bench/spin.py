@@ -7,7 +7,7 @@ For each number of processors and each setting, over shared memory, a server and
 
     step   us of a launch and a synchronise, median
     beside the same while another process computes on each of these processors; and how much that one still gets,
-           of what it gets alone (a fair scheduler's half or more: nobody is starved)
+           of what it gets alone (a fair scheduler's half or more: no process is starved)
     busy   processor seconds a second of client and server together while they step
     idle   processor seconds of both while the client does nothing for --idle seconds
 """

@@ -3,8 +3,8 @@
  *
  * cuda-bindings, through which Numba and cuda.core link, looks for each function in the whole
  * process first, and so finds these. nvJitLink itself links LTO-IR, and writes the result as PTX if
- * it is asked to. The driver's linker joins this and the other inputs. What it refuses, such as
- * machine code, is linked by nvJitLink alone.
+ * it is asked to. The driver's linker joins this and the other inputs. If it refuses one, such as
+ * machine code, nvJitLink links alone.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -232,7 +232,7 @@ int nvJitLinkAddFile(void *handle, int type, const char *path)
 
 /* --- the result */
 
-/* What the library has made of LTO-IR is an input for the driver. */
+/* The library's result for LTO-IR is an input for the driver. */
 static int take_ptx(struct link *link)
 {
 	__typeof__(&nvJitLinkGetLinkedPtxSize) get_size = FUNCTION(nvJitLinkGetLinkedPtxSize);

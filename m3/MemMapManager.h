@@ -6,7 +6,7 @@
  * broker ends a minute after its last client.
  *
  * What is different: Instance() returns at once (the first M3 ran its server in it until it was
- * told to halt); a client that dies holds up nobody; a name with another size is refused and not
+ * told to halt); a client that dies delays no other; a name with another size is refused and not
  * replaced; nothing panics.
  */
 #ifndef MEMMAPMANAGER_H

@@ -4,7 +4,7 @@
  * Sleeping and waking: a sleeper sets its flag and then checks the position again; the other end
  * changes its position and then checks the flag. All four accesses are sequentially consistent, so
  * at least one end sees the other: either the sleeper finds the change, or the waker finds the
- * sleeper. The flag is the futex word: odd while somebody sleeps. Whoever changes it counts it up,
+ * sleeper. The flag is the futex word: odd while somebody sleeps. Each change increments it,
  * so that no value returns. A wake-up between the last check and the system call makes the call
  * return at once.
  */

@@ -180,7 +180,7 @@ static int read_pool(const char *dir, struct ck_slurm_pool *pool, struct ck_slur
 	return ret;
 }
 
-/* The record comes first: what a crash leaves between the two is found by it. */
+/* The record comes first: after a crash between the two, it names the reservation. */
 static int record_job(const char *dir, uint32_t job, const struct ck_slurm_record *record,
 		      struct ck_slurm_why *why)
 {

@@ -99,7 +99,7 @@ int ck_slurm_write(const char *path, const char *text, size_t size)
 
 	if (snprintf(new, sizeof(new), "%s.new", path) >= (int)sizeof(new))
 		return -ENAMETOOLONG;
-	/* What an interrupted writer has left is replaced: the lock is ours. */
+	/* Replace the file of an interrupted writer: the lock is ours. */
 	unlink(new);
 	fd = open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)

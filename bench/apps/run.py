@@ -92,7 +92,7 @@ def arguments():
 
 
 def install(wheels, site):
-    """Puts WHEELS, with nothing that they ask for, into SITE. What pip says of a failure is printed, and the rest runs."""
+    """Puts WHEELS, with nothing that they ask for, into SITE. If pip fails, its message is printed, and the rest runs."""
     files = sorted(wheels.glob("*.whl"))
     if not files:
         print(f"no wheels in {wheels}")

@@ -90,7 +90,7 @@ static off_t bucket_of(const struct ckc_chunk_key *key)
 	return (off_t)(ck_hash_key(key, sizeof(*key)) % BUCKETS) * BUCKET;
 }
 
-/* What the file does not have reads as zeros, which are no record. */
+/* Beyond its end, the file reads as zeros, which are no record. */
 static void read_bucket(int index, off_t at, struct record records[RECORDS])
 {
 	ssize_t n = pread(index, records, RECORDS * sizeof(records[0]), at);

@@ -24,7 +24,7 @@ struct ckc_shore {
 
 struct ckc_server_to_server;
 
-/* A box, and how the servers are told of it. */
+/* A box, and its description for the servers. */
 struct ckc_server_to_server_box {
 	struct ckc_box_copy copy;
 	CUDA_MEMCPY3D to, from;					 /* each knows its own side alone */

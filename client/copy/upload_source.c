@@ -3,8 +3,8 @@
  *
  * A file's device, inode, size and times name its content only where the kernel changes a time
  * with every write: on local file systems, and some time after the last change. Elsewhere they are
- * a hint: what was hashed before is hashed again. A private mapping may have pages of its own
- * instead of the file's; /proc/self/pagemap tells.
+ * a hint: pages that were hashed before are hashed again. A private mapping may have pages of its
+ * own instead of the file's; /proc/self/pagemap tells.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -17,8 +17,8 @@ struct into {
 	const CUgraphEdgeData *edges;
 };
 
-/* A new graph needs no answer: what can be refused is known here, and the end reports an error of
- * the driver. */
+/* A new graph needs no answer: the client knows each reason to refuse it, and the end reports an
+ * error of the driver. */
 static CUresult send_begin(struct ckc_context *ctx, struct ckc_stream *s, const struct into *into)
 {
 	if (!into->graph && ckc_session_offers(ckc_client_current(), CK_PROC_capture_start))

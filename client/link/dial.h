@@ -18,7 +18,7 @@ enum ckc_dialed {
 	CKC_DIALED = CKC_DIALED_RESERVE + 3
 };
 
-/* Before the first attempt: find the servers that the user's wish stands for. 0 or -errno, logged.
+/* Before the first attempt: find the servers that the user's address names. 0 or -errno, logged.
  * End it in any case. */
 int ckc_dial_begin(struct ckc_connection *at);
 void ckc_dial_end(struct ckc_connection *at);

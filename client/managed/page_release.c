@@ -1,7 +1,7 @@
 /*
- * client/managed/page_release.c - pages that the device is about to use: what the program has
- * written is sent, and what the device may write is protected. Call everything here with the lock
- * held; see client/managed/pages.h.
+ * client/managed/page_release.c - pages that the device is about to use: send those that the
+ * program has written, and protect those that the device may write. Call everything here with the
+ * lock held; see client/managed/pages.h.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -94,8 +94,8 @@ static void flush_pages(struct ckc_managed *m, size_t first, size_t last)
 
 /* --- protection */
 
-/* What was written in [first, last) is on the device, which may write there: fetch it before the
- * next access. */
+/* The device has the bytes of [first, last) and may write there: fetch them before the next
+ * access. */
 static void invalidate_pages(struct ckc_managed *m, size_t first, size_t last)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(m->context);

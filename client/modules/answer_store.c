@@ -5,8 +5,8 @@
  * attributes that the program has set, the arguments of the question, and the server's driver and
  * devices. A question is named by a digest of the first three; the server vouches for the rest and
  * keeps the answers (server/modules/answer_store.h). With the reply to hello it sends what the
- * program asked for at its last starts, so that it need not ask again. What cannot be named with
- * certainty is asked for.
+ * program asked for at its last starts, so that it need not ask again. If a question has no certain
+ * name, the client asks it again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
  * client/nccl/enqueue.c - operations in a stream: collectives, send and receive.
  *
- * What NCCL refuses at once is refused here. An operation is a one-way message, unless NCCL may
- * make it wait for other ranks before it is in the stream: then a thread of the worker carries it
- * out, and the program's thread waits as it would natively.
+ * Calls that NCCL refuses at once are refused here. An operation is a one-way message, unless NCCL
+ * may make it wait for other ranks before it is in the stream: then a thread of the worker carries
+ * it out, and the program's thread waits as it would natively.
  */
 #include <stdlib.h>
 

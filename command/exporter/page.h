@@ -12,8 +12,8 @@ const char *ckx_page_gpus_js(void);
 
 #define CKX_TAIL_BYTES 32768 /* at most */
 
-/* The end of the file @path, from the beginning of a line on, to be freed; what is no text reads as
- * '?'. NULL: it cannot be read, or errno is ENOMEM. */
+/* The end of the file @path, from the beginning of a line on, to be freed; other bytes than text
+ * read as '?'. NULL: it cannot be read, or errno is ENOMEM. */
 char *ckx_tail_read(const char *path);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * command/servers/offers.c - ask several servers at the same time; see offer.h.
  *
- * A process for each: what they share (TLS, variables) is not made for threads, and one that hangs
- * is ended.
+ * A process for each: TLS and the variables that they would share are not made for threads, and one
+ * that hangs is ended.
  */
 #include <errno.h>
 #include <poll.h>

@@ -3,8 +3,8 @@
  * into files when it is ready.
  *
  * First the program loses its connections and makes no new ones (the word "hold", see
- * client/link/repair.h), as its sessions are written. What it sends from then on is in its own
- * memory, which CRIU writes next. So both parts fit.
+ * client/link/repair.h), as its sessions are written. Messages that it sends from then on are in
+ * its own memory, which CRIU writes next. So both parts fit.
  */
 #define _GNU_SOURCE
 #include <errno.h>

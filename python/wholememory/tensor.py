@@ -29,8 +29,8 @@ class _Storage:
     def drop(self, number):
         """Tensor NUMBER is no user any more; the last one frees. That is no collective call: other ranks may go on.
 
-        Without a lock, since the garbage collector calls this at any point of a thread, under a lock too. What two
-        threads make of it at worst is a second wcm_free, which is refused.
+        Without a lock, since the garbage collector calls this at any point of a thread, under a lock too. At worst, two threads cause a second
+        wcm_free, which is refused.
         """
         self.users.discard(number)
         # A fork has the numbers of its parent, not the memory.

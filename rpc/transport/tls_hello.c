@@ -1,8 +1,8 @@
 /*
  * rpc/transport/tls_hello.c - which session a ClientHello names; see rpc/tls.h.
  *
- * RFC 8446, sections 4.1.2 and 4.2.11. Whoever connects has written these bytes, and has proved
- * nothing: OpenSSL parses them again, with all checks, in the process that makes the handshake.
+ * RFC 8446, sections 4.1.2 and 4.2.11. The peer has written these bytes, and has proved nothing:
+ * OpenSSL parses them again, with all checks, in the process that makes the handshake.
  */
 #include <string.h>
 

@@ -366,7 +366,7 @@ int cks_checkpoint_recover(const struct cks_checkpoint_job *job, const char *fol
 		return 0;
 	}
 	signal_worker(job, SIGCONT); /* CRIU has stopped it, perhaps before it drops memory */
-	/* what has left with its pool comes back from the supervisor */
+	/* the supervisor returns memory that left with its pool */
 	ret = job->keep || job->pooled ? 0 : fill_dropped(job, folder, filed, manifest, why);
 	*gone = ret < 0;
 	if (*gone)

@@ -37,8 +37,7 @@ static void advance_spare(struct cks_workers *w, struct worker *worker, int note
 	cks_worker_change(w, worker, ready ? SPARE_READY : SPARE_STANDBY);
 }
 
-/* @worker needs memory: have all others return free memory. What more can be done is decided
- * later. */
+/* @worker needs memory: have all others return free memory. Further steps are chosen later. */
 static void reclaim_memory(struct cks_workers *w, struct worker *worker,
 			   const struct cks_worker_note *note)
 {

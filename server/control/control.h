@@ -4,8 +4,8 @@
  * A request is one JSON object on a line, and so is its reply:
  *     {"command": "suspend", "session": "s3"}
  *     {"ok": true}  or  {"ok": false, "error": "there is no session s3"}
- * A reply may come later, while the supervisor goes on. Who can connect to the socket has the
- * rights of the server's user; its file has mode 0600.
+ * A reply may come later, while the supervisor goes on. A process that can connect to the socket
+ * has the rights of the server's user; its file has mode 0600.
  *
  * A second socket, of status, is for all users of this host (docs/status.md). The kernel tells who
  * connects: root and the server's user have all commands there, others only those for users, and

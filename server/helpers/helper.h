@@ -23,8 +23,8 @@ json_t *cks_helper_request(void);
 
 /*
  * News before the reply, each a line {NAME: ...}. `folder`: where files are written; `filed`:
- * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: what was waited
- * for is done, and the rest of the work goes on; `round`: the worker is to copy what has changed,
+ * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: the wait is
+ * over, and the rest of the work goes on; `round`: the worker is to copy what has changed,
  * or, false, to leave: another request follows.
  */
 void cks_helper_began(const char *folder);

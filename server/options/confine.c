@@ -74,7 +74,7 @@ static uint64_t get_known_rights(int version)
 	return rights;
 }
 
-/* Its rules: what is not there is not allowed. */
+/* Its rules: access that they do not name is not allowed. */
 struct rules {
 	int fd;
 	uint64_t known;
@@ -91,7 +91,7 @@ static void allow_fd(const struct rules *rules, int fd, uint64_t rights)
 		ck_debug("a rule for files: %m");
 }
 
-/* What is not there now stays closed. */
+/* A path that does not exist now stays closed. */
 static void allow_path(const struct rules *rules, const char *path, uint64_t rights)
 {
 	int fd = path && *path == '/' ? open(path, O_PATH | O_CLOEXEC) : -1;

@@ -76,7 +76,7 @@ static int index_of(CUdevice device)
 
 /* --- the account */
 
-/* What the session has moves to the new account, also if that is more than the account allows. */
+/* The session's memory moves to the new account, also if that is more than the account allows. */
 static void move_to(struct cks_account *account, uint32_t seat)
 {
 	struct cks_account *old = meter.account;

@@ -50,7 +50,7 @@ void cks_meter_context_end(void);
 bool cks_meter_primary_begin(CUdevice device);
 void cks_meter_primary_end(CUdevice device);
 
-/* Context @context, which may have the handle of a later one, has ended: what its limits have taken
+/* Context @context, which may have the handle of a later one, has ended: the memory for its limits
  * is free. */
 void cks_meter_limits_end(CUcontext context);
 

@@ -85,7 +85,7 @@ int cks_users_admit(const struct cks_user_range *range, const char *path)
 	return 0;
 }
 
-/* Nothing must be left of the superuser: what has gone wrong so far is not known. */
+/* Nothing must be left of the superuser: earlier failures are not known. */
 static bool has_rights(uid_t user)
 {
 	uid_t ids[3];

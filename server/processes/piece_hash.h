@@ -4,7 +4,7 @@
  *
  * It is not cryptographic, but any change of a single word changes it, and other changes go unseen
  * with a probability of about 2^-128 for a key that the program does not know.
- * Whoever could find the key would damage a copy of his own memory only.
+ * With the key, a program could damage only the copy of its own memory.
  */
 #ifndef CK_SERVER_PROCESSES_PIECE_HASH_H
 #define CK_SERVER_PROCESSES_PIECE_HASH_H

@@ -1,7 +1,7 @@
 /*
  * server/supervisor/start_check.c - the values of options that the start of a server would refuse,
  * for --show-config. It makes no file and no folder, so it can run beside a server with the same
- * options: what that server holds is not wrong.
+ * options: addresses that that server uses are not errors.
  *
  * Tokens and policy are checked where they are shown (options_show.c), all else in
  * cks_supervisor_start's order.

@@ -94,7 +94,7 @@ static int find_or_open(struct cks_reconnect *keep, const struct ck_chan *connec
 	return ret;
 }
 
-/* Give the channel its connection. What one end lacks of the other's bytes is sent again. */
+/* Give the channel its connection. Each end sends again the bytes that the other one lacks. */
 static void attach_connection(struct cks_reconnect *keep, struct ck_link *link,
 			      struct ck_chan *connection, uint32_t xid, const ck_link_args *args)
 {

@@ -23,7 +23,7 @@ FAMILIES = (forms_integer, forms_video, forms_float, forms_compare, forms_conver
 HEAD = """# PTX coverage of the emulated GPU
 
 Made by `make gen` from `emu/ptx/language/ops.def` and `tests/conformance`; do not edit. A row is an opcode that the interpreter
-knows; what has no row is refused by its name when a module is loaded. The number behind an opcode counts the kernels in which it
+knows; other opcodes are refused by their names when a module is loaded. The number behind an opcode counts the kernels in which it
 is used and that are compared with an H200's answers; 0: none is.
 
 | opcodes and their forms | what |

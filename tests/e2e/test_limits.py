@@ -1,4 +1,4 @@
-"""tests/e2e/test_limits.py - what one client may take of the server, and what it is told beyond that."""
+"""tests/e2e/test_limits.py - how much of the server one client may use, and the errors beyond that."""
 import concurrent.futures
 import contextlib
 import fcntl

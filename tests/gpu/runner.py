@@ -1,7 +1,7 @@
 """tests/gpu/runner.py - runs cases natively and remotely, in processes that may die or hang.
 
 A side is "native" or "remote". Cases of one file share a process; when it dies, or a case takes longer
-than it may, that case is told of and the rest gets a new process.
+than it may, that case is reported and the rest gets a new process.
 """
 import json
 import os

@@ -529,7 +529,7 @@ static void role_killed(struct world *w)
 	expect_ok(wcm_copy_to(m, (size_t)w->rank * 1024, &byte, 1, NULL));
 	expect_ok(wcm_malloc(w->group, 48 * MiB, 0, rest, 2, &n));
 	expect_ok(wcm_free(n));
-	expect_ok(wcm_free(m)); /* defect: the barrier in it would wait for ever */
+	expect_ok(wcm_free(m)); /* defect: the barrier in it would never return */
 	leave(w);
 }
 

@@ -71,7 +71,7 @@ def wire_params(row):
 
 
 def structure_stub(row):
-    """ck_wire_NAME of structures: what is owned by the result is the caller's."""
+    """ck_wire_NAME of structures: memory that the result owns is the caller's."""
     last = row.args[-1].name
     out = [f"CUresult ck_wire_{row.short}({wire_params(row)})\n{{\n"]
     if row.bulk_in:
@@ -204,7 +204,7 @@ def exported(row):
 
 
 def object_tail(row, args):
-    """The end of a call that makes, is told of or ends objects."""
+    """The end of a call that makes, reports or ends objects."""
     made, failed, done = [], [], []
     for a in row.args:  # one of them at most: Table.check
         n, kind = a.name, f"CK_OBJECT_{HANDLES.get(a.ctype, '').upper()}"

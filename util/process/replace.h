@@ -17,8 +17,8 @@ struct ck_replace {
 
 /*
  * Begin to write the content that file @path gets: into r->out. The file keeps its mode and, if
- * this process may give it away, its owner and group; a new one has @mode. What is no file, as
- * /dev/stdout, is written to as it is. -errno.
+ * this process may give it away, its owner and group; a new one has @mode. A path that is no
+ * regular file, such as /dev/stdout, is written to directly. -errno.
  */
 int ck_replace_begin(struct ck_replace *r, const char *path, mode_t mode);
 
