@@ -76,8 +76,6 @@ void ckc_arena_request_more(struct ckc_client *c, CUdevice device);
 
 /* --- the same, without the lock */
 
-/* Wait a little until all that was requested has come. */
-void ckc_arena_await_growth(struct ckc_client *client);
 /* Do other sessions return @size bytes, or some of them? */
 bool ckc_arena_press(uint64_t ctx, size_t size);
 

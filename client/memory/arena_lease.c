@@ -154,7 +154,8 @@ bool ckc_arena_press(uint64_t ctx, size_t size)
 	return !ck_wire_lease_press(ctx, size, &more) && more;
 }
 
-void ckc_arena_await_growth(struct ckc_client *c)
+/* Wait a little until all that was requested has come. */
+static void await_growth(struct ckc_client *c)
 {
 	const struct timespec until = ck_until(GROWTH_NS);
 	struct ckc_arena *all = &c->memory->arena;
@@ -213,7 +214,7 @@ static void handle_pressure(const struct ckc_callback *callback, int status, uin
 	(void)status;
 	(void)value;
 	release_all_free(callback->data, 0, ck_now_ns() + HOLD_NS, CKC_QUIET_NS);
-	ckc_arena_await_growth(callback->data); /* or it asks a session that has left */
+	await_growth(callback->data); /* or it asks a session that has left */
 	if (ckc_session_offers(callback->data, CK_PROC_lease_returned))
 		ck_wire_lease_returned(0);
 }

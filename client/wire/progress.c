@@ -42,11 +42,6 @@ bool ckc_progress_note(struct ckc_progress *p, size_t bytes, uint64_t began, uin
 	return true;
 }
 
-void ckc_progress_note_kept(struct ckc_progress *p, size_t bytes)
-{
-	p->kept += bytes;
-}
-
 static void print_progress(size_t bytes, uint64_t began)
 {
 	char text[CK_PROGRESS_TEXT];
@@ -66,6 +61,6 @@ void ckc_progress_sent(size_t bytes, uint64_t began)
 
 void ckc_progress_stored(size_t bytes, uint64_t began)
 {
-	ckc_progress_note_kept(&own, bytes);
+	own.kept += bytes;
 	print_progress(0, began);
 }

@@ -24,11 +24,9 @@ struct ckc_progress {
 bool ckc_progress_note(struct ckc_progress *progress, size_t bytes, uint64_t began, uint64_t now,
 		       char text[CK_PROGRESS_TEXT]);
 
-/* @bytes need not be sent: the server has kept them. The next line says so. */
-void ckc_progress_note_kept(struct ckc_progress *progress, size_t bytes);
-
 /* The same for this process, now; prints the line if stderr is a terminal. */
 void ckc_progress_sent(size_t bytes, uint64_t began);
+/* @bytes need not be sent: the server has kept them. The next line says so. */
 void ckc_progress_stored(size_t bytes, uint64_t began);
 
 #endif

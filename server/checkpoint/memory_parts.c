@@ -11,7 +11,7 @@
 #include "server/checkpoint/memory_parts.h"
 #include "util/until.h"
 
-void cks_memory_part_name(uint32_t number, char name[CK_MEMORY_NAME])
+static void part_name(uint32_t number, char name[CK_MEMORY_NAME])
 {
 	if (number == 0)
 		snprintf(name, CK_MEMORY_NAME, "memory.bin");
@@ -40,7 +40,7 @@ static int check_part(const struct cks_memory_part *part, int dir, bool unchange
 	char name[CK_MEMORY_NAME];
 	struct stat st;
 
-	cks_memory_part_name(part->number, name);
+	part_name(part->number, name);
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return cks_why_set(why, errno, "%s: %m", name);
 	if (!S_ISREG(st.st_mode) || (unsigned long long)st.st_size != size)
@@ -65,7 +65,7 @@ int cks_memory_parts_link(const struct cks_memory_parts *parts, int from, int to
 	char name[CK_MEMORY_NAME];
 
 	for (size_t i = 0; i < parts->count; i++) {
-		cks_memory_part_name(parts->list[i].number, name);
+		part_name(parts->list[i].number, name);
 		if (linkat(from, name, to, name, 0) < 0)
 			return -errno;
 	}
@@ -77,7 +77,7 @@ void cks_memory_parts_unlink(const struct cks_memory_parts *parts, int dir)
 	char name[CK_MEMORY_NAME];
 
 	for (size_t i = 0; i < parts->count; i++) {
-		cks_memory_part_name(parts->list[i].number, name);
+		part_name(parts->list[i].number, name);
 		unlinkat(dir, name, 0);
 	}
 }
@@ -89,7 +89,7 @@ static int open_part(int dir, uint32_t number, int flags)
 	char name[CK_MEMORY_NAME];
 	int fd;
 
-	cks_memory_part_name(number, name);
+	part_name(number, name);
 	fd = openat(dir, name, flags | O_DIRECT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 && errno == EINVAL) {
 		/* an older kernel may have made the file before it refused the flag */

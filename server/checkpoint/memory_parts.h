@@ -61,6 +61,5 @@ int cks_memory_part_create(int dir, uint32_t number);
 int cks_memory_part_write(int fd, uint32_t slot, unsigned char *data);
 /* It is complete, with @slots: on the disk, and described in *part. 0 or -errno. */
 int cks_memory_part_finish(int fd, uint32_t number, uint32_t slots, struct cks_memory_part *part);
-void cks_memory_part_name(uint32_t number, char name[CK_MEMORY_NAME]);
 
 #endif
