@@ -371,8 +371,14 @@ CUresult ckc_device_range(uint64_t address, size_t size);
 extern size_t ckc_copy_part;
 
 /* --- hostmem.c */
+/* Get pages for pinned memory that is not in the table yet, mapped for the device if its flags say
+ * so. */
+CUresult ckc_hostmem_obtain(struct ckc_allocation *a);
 /* Free the pages of pinned or managed memory that was removed from the table. */
 void ckc_hostmem_dispose(const struct ckc_allocation *a);
+/* The device may still use memory that is about to be freed: wait for it, as the driver does; but
+ * not during a capture. */
+CUresult ckc_hostmem_await(struct ckc_context *context);
 /*
  * Map pinned memory for the device, if @address, a word of a kernel's parameters, points to some.
  * From then on each access of the program waits for the device. @structure: the word is in a large

@@ -43,6 +43,7 @@ enum ck_rank {
 	CK_RANK_CALLBACKS,	/* functions that the server may call, and their threads */
 	CK_RANK_PRINTING,	/* the last launch of a kernel that can print */
 	CK_RANK_BESIDE,		/* lanes of one-way uploads, and their order */
+	CK_RANK_HOST_POOLS,	/* pools in the host: freed pieces, the pools of places */
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
 	CK_RANK_LOSS,		/* whether the loss of the session is reported */

@@ -175,8 +175,13 @@ struct ckc_pool {
 	unsigned int handle_types; /* CUmemAllocationHandleType, or-ed */
 	bool located;		   /* device is known */
 	bool standard;		   /* the default pool of its device: its use is the arena's */
-	int device;		   /* ordinal of the application */
+	bool host;     /* the server does not know it (client/memory/pools/host_pool.h) */
+	uint8_t reuse; /* host: a bit per attribute, as set */
+	int device;    /* ordinal of the application */
 	struct ckc_pool_use use;
+	CUmemLocation place; /* host: where */
+	uint64_t most;	     /* host: bytes that it may reserve */
+	uint64_t access;     /* host: a bit per device, as set */
 };
 
 struct ckc_physical {

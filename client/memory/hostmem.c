@@ -162,20 +162,28 @@ CUresult ckc_device_reach(uint64_t address, size_t size)
 
 /* --- calls */
 
-static CUresult allocate_memory(struct ckc_allocation *a)
+CUresult ckc_hostmem_obtain(struct ckc_allocation *a)
 {
 	CUresult err = pages_take(a->context, a->size, a);
 
 	if (err)
 		return err;
-	err = ckc_allocation_note(a);
-	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ckc_window_holds(a->base)) {
+	if (a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ckc_window_holds(a->base))
 		err = map_allocation(a);
-		if (err)
-			ckc_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
-	}
 	if (err)
 		pages_give(a);
+	return err;
+}
+
+static CUresult allocate_memory(struct ckc_allocation *a)
+{
+	CUresult err = ckc_hostmem_obtain(a);
+
+	if (err)
+		return err;
+	err = ckc_allocation_note(a);
+	if (err)
+		ckc_hostmem_dispose(a);
 	return err;
 }
 
@@ -203,11 +211,8 @@ CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 	return cuMemHostAlloc(pp, bytesize, 0);
 }
 
-/*
- * The device may still use memory that is about to be freed: wait for it, as the driver does. A
- * capture in relaxed mode allows the call but would not survive the wait, so skip it then.
- */
-static CUresult wait_for_device(struct ckc_context *context)
+/* A capture in relaxed mode allows the call but would not survive the wait. */
+CUresult ckc_hostmem_await(struct ckc_context *context)
 {
 	uint64_t last = ckc_command_last();
 	CUresult err;
@@ -230,11 +235,12 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 	err = ckc_capture_unsafe();
 	if (err)
 		return err;
-	if (!ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
+	if (!host_find(p, &a) || a.pooled ||
+	    !ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	ckc_route(a.context->client);
 	if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
-		err = wait_for_device(a.context);
+		err = ckc_hostmem_await(a.context);
 	ckc_hostmem_dispose(&a);
 	return err;
 }
@@ -302,7 +308,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
 		ckc_route(a.context->client);
 		if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
-			err = wait_for_device(a.context);
+			err = ckc_hostmem_await(a.context);
 		ckc_hostmem_dispose(&a);
 		return err;
 	}

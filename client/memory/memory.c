@@ -7,6 +7,7 @@
  */
 #include "client/memory/arena.h"
 #include "client/memory/busy_memory.h"
+#include "client/memory/pools/host_pool.h"
 #include "client/memory/pools/pool.h"
 #include "client/memory/state.h"
 #include "client/objects/capture.h"
@@ -196,9 +197,9 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 
 /* Allocate from a pool, in stream order. A pool and its memory belong to a device, not a
  * context. */
-static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_pool *pool,
-			     CUstream stream)
+static CUresult obtain_async(CUdeviceptr *dptr, size_t size, struct ckc_pool *pool, CUstream stream)
 {
+	static bool told;
 	struct want w = {.bytes = size, .pooled = true, .from = pool};
 	struct ckc_context *context;
 	struct ckc_stream *s;
@@ -215,6 +216,11 @@ static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_po
 		*dptr = 0;
 		return CUDA_SUCCESS;
 	}
+	if (pool && pool->host && w.captured)
+		return ckc_refused("a graph's allocation from a pool in the host", &told);
+	if (pool && pool->host)
+		return ckc_host_pool_take(
+			pool, size, &(struct ckc_user){ckc_stream_home(s), true, w.stream}, dptr);
 	w.pool = pool ? pool->object.id : 0;
 	return allocate_memory(context, &w, dptr);
 }
@@ -227,7 +233,7 @@ CK_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream 
 CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
 					   CUstream hStream)
 {
-	const struct ckc_pool *from = ckc_object_check(pool, CK_OBJECT_POOL);
+	struct ckc_pool *from = ckc_object_check(pool, CK_OBJECT_POOL);
 	CUresult err = ckc_session_check();
 
 	if (err)
@@ -262,9 +268,11 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		return err;
 	if (ckc_capturing(s) && !(ckc_allocation_find(dptr, &a) && a.graph))
 		return CUDA_ERROR_INVALID_VALUE;
+	home = ckc_stream_home(s);
+	if (ckc_allocation_find(dptr, &a) && ckc_host_pool_owns(&a))
+		return ckc_host_pool_free(dptr, home, s);
 	if (!release_memory(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	home = ckc_stream_home(s);
 	if (unlikely(ckc_many) && home->client != ckc_client_current()) {
 		/* the stream of one server, the memory of another */
 		err = ckc_stream_reach(home, s);
@@ -290,6 +298,10 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	err = ckc_capture_unsafe();
 	if (err)
 		return err;
+	if (ckc_allocation_find(dptr, &a) && ckc_host_pool_owns(&a)) {
+		err = ckc_hostmem_await(a.context);
+		return err ? err : ckc_host_pool_free(dptr, NULL, NULL);
+	}
 	if (!release_memory(dptr, CK_MEMORY_MANAGED, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a.kind == CK_MEMORY_MANAGED) {
@@ -358,6 +370,8 @@ void ckc_allocation_forget(struct ckc_context *context)
 		while (ckc_allocation_take(context, on_device, &at, &a)) {
 			if (a.arena)
 				ckc_arena_give(&a, &(struct ckc_user){.context = NULL});
+			else if (ckc_host_pool_owns(&a))
+				ckc_host_pool_end(&a);
 			else
 				ckc_hostmem_dispose(&a);
 		}

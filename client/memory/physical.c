@@ -6,7 +6,7 @@
 
 #include "client/link/client.h"
 #include "client/memory/physical.h"
-#include "client/memory/pools/pool.h"
+#include "client/memory/location.h"
 #include "client/memory/share.h"
 
 struct ckc_physical *ckc_physical_from(CUmemGenericAllocationHandle handle)

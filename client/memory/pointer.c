@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/link/client.h"
+#include "client/memory/pools/host_pool.h"
 #include "client/memory/pools/pool.h"
 #include "client/managed/window.h"
 
@@ -57,7 +58,7 @@ static uint64_t pool_of(uint64_t p, const struct ckc_allocation *a)
 
 	if (!a->pooled)
 		return 0;
-	if (a->arena)
+	if (a->arena || ckc_host_pool_owns(a))
 		return ckc_pool_handle(a);
 	if (ckc_enter_any(&ctx) || ck_wire_pointer_pool(ctx, p, &id))
 		return 0;
@@ -74,6 +75,11 @@ static bool is_plain(const struct ckc_allocation *a)
 static bool is_managed(const struct ckc_allocation *a)
 {
 	return a->kind == CK_MEMORY_MANAGED && !a->mapped;
+}
+
+static bool is_of_no_context(const struct ckc_allocation *a)
+{
+	return a->pooled || (is_managed(a) && a->variable);
 }
 
 /* Can kernels use the memory at @p? */
@@ -116,8 +122,8 @@ static struct answer answer_known(CUpointer_attribute attribute, uint64_t p,
 	bool device = ckc_kind_on_device(a->kind) && !ckc_allocation_in_host(a);
 
 	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: /* a managed variable belongs to none */
-		return answer_word(is_managed(a) && a->variable ? 0 : (uintptr_t)a->context);
+	case CU_POINTER_ATTRIBUTE_CONTEXT:
+		return answer_word(is_of_no_context(a) ? 0 : (uintptr_t)a->context);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		return answer_number(device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:

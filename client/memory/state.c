@@ -16,6 +16,7 @@ static void init_memory(void *part)
 		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
 		.arena = {.off = ck_env_word_number("CRICKET_DEBUG", "arena") == 0,
 			  .lock = CK_MUTEX(CK_RANK_ARENA)},
+		.host_pools = {.lock = CK_MUTEX(CK_RANK_HOST_POOLS)},
 		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
 		.tensor_maps = {.lock = CK_MUTEX(CK_RANK_TENSOR_MAPS)},

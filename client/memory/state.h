@@ -77,6 +77,12 @@ struct ckc_arena { /* arena.c */
 	_Atomic bool values;   /* some stream was told to wait for a value */
 };
 
+struct ckc_host_pools { /* pools/host_pool.c */
+	struct ck_mutex lock;
+	struct ckc_kept_piece *kept;
+	struct ckc_host_place *places;
+};
+
 struct ck_ipc_memory { /* ipc.c */
 	struct ck_mutex lock;
 	struct ckc_ipc_opened *opened;
@@ -108,6 +114,7 @@ struct ckc_memory {
 	struct ckc_adoptions adoptions;
 	struct ckc_reservations reservations;
 	struct ckc_arena arena;
+	struct ckc_host_pools host_pools;
 	struct ck_ipc_memory ipc;
 	struct ckc_textures textures;
 	struct ckc_tensor_maps tensor_maps;

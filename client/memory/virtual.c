@@ -8,7 +8,7 @@
 #include "client/link/client.h"
 #include "client/managed/managed.h"
 #include "client/memory/physical.h"
-#include "client/memory/pools/pool.h"
+#include "client/memory/location.h"
 #include "client/memory/reservation.h"
 #include "util/util.h"
 

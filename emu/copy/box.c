@@ -58,7 +58,7 @@ static uint8_t memory_kind(uint64_t address)
 
 	if (!ck_emu_arena_find(address, &memory))
 		return CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
-	if (memory.kind == CK_EMU_MEMORY_HOST || memory.kind == CK_EMU_MEMORY_REGISTERED)
+	if (ck_emu_memory_in_host(&memory))
 		return CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
 	return CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
 }
@@ -172,8 +172,7 @@ static CUresult end_check(const struct ck_emu_context *context, uint64_t address
 		return CUDA_SUCCESS;
 	}
 	*pageable = !known;
-	*device = known && memory.kind != CK_EMU_MEMORY_HOST &&
-		  memory.kind != CK_EMU_MEMORY_REGISTERED && memory.kind != CK_EMU_MEMORY_MANAGED;
+	*device = known && !ck_emu_memory_in_host(&memory) && memory.kind != CK_EMU_MEMORY_MANAGED;
 	if (!address || (known && context && !ck_emu_memory_copyable(&memory, context)))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* a device pointer on the host's side is refused, as the host could not follow it */

@@ -109,8 +109,7 @@ static bool is_of_host(CUdeviceptr address)
 	struct ck_emu_memory memory;
 
 	return ck_emu_arena_find(address, &memory) &&
-	       (memory.kind == CK_EMU_MEMORY_HOST || memory.kind == CK_EMU_MEMORY_REGISTERED ||
-		memory.kind == CK_EMU_MEMORY_MANAGED);
+	       (ck_emu_memory_in_host(&memory) || memory.kind == CK_EMU_MEMORY_MANAGED);
 }
 
 static CUresult fill_memory(CUdeviceptr dst, size_t pitch, unsigned int element, uint32_t value,

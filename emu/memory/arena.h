@@ -37,10 +37,18 @@ struct ck_emu_memory {
 	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
 	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
 	bool retired;			/* a stream will free it: the host no longer names it */
+	bool host;			/* of a pool in the host */
 	bool shared;			/* a handle for other processes was made of it */
 	signed char memops;		/* SYNC_MEMOPS as set by the program, +1; 0: not set */
 	uint64_t id;
 };
+
+/* Is it pinned memory of the host? */
+static inline bool ck_emu_memory_in_host(const struct ck_emu_memory *memory)
+{
+	return memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED ||
+	       memory->host;
+}
 
 /* Once, with the devices there: 0 or -errno. */
 int ck_emu_arena_init(void);

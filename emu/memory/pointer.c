@@ -10,14 +10,9 @@
 #define ACCESS_READ_WRITE 3 /* CU_POINTER_ATTRIBUTE_ACCESS_FLAGS */
 #define NO_DEVICE (-2)	    /* the ordinal of an address that no device knows */
 
-static bool is_host(const struct ck_emu_memory *memory)
-{
-	return memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED;
-}
-
 static bool has_host(const struct ck_emu_memory *memory)
 {
-	return is_host(memory) || memory->kind == CK_EMU_MEMORY_MANAGED;
+	return ck_emu_memory_in_host(memory) || memory->kind == CK_EMU_MEMORY_MANAGED;
 }
 
 /* The attributes whose value is a word of 8 bytes; false for another one. */
@@ -68,7 +63,9 @@ static bool get_attribute32(const struct ck_emu_memory *memory, CUpointer_attrib
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*value = !memory ? 0 : is_host(memory) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		*value = !memory			 ? 0
+			 : ck_emu_memory_in_host(memory) ? CU_MEMORYTYPE_HOST
+							 : CU_MEMORYTYPE_DEVICE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*value = (uint32_t)(memory ? memory->device : NO_DEVICE);
@@ -87,7 +84,8 @@ static bool get_attribute32(const struct ck_emu_memory *memory, CUpointer_attrib
 		*value = memory && memory->kind == CK_EMU_MEMORY_DEVICE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*value = memory && memory->memops ? memory->memops - 1 : memory && !is_host(memory);
+		*value = memory && memory->memops ? memory->memops - 1
+						  : memory && !ck_emu_memory_in_host(memory);
 		return true;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:

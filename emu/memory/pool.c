@@ -21,9 +21,21 @@
 
 struct ck_mutex ck_emu_pool_lock = CK_MUTEX(CK_RANK_POOLS);
 
-static struct ck_emu_pool *initial[CK_EMU_MAX_DEVICES], *current[CK_EMU_MAX_DEVICES];
+static struct ck_emu_pool *initial[CK_EMU_PLACES], *current[CK_EMU_PLACES];
 
 /* --- pieces; the lock is held in all of these */
+
+/* The pages of a pool in the host are not a device's. */
+static bool room_take(const struct ck_emu_pool *pool, size_t size)
+{
+	return ck_emu_pool_in_host(pool) || ck_emu_arena_take(pool->place, size);
+}
+
+static void room_give(const struct ck_emu_pool *pool, size_t size)
+{
+	if (!ck_emu_pool_in_host(pool))
+		ck_emu_arena_give(pool->place, size);
+}
 
 static void block_release(struct ck_emu_pool *pool, struct ck_emu_block *block)
 {
@@ -31,7 +43,7 @@ static void block_release(struct ck_emu_pool *pool, struct ck_emu_block *block)
 	if (block->fd >= 0)
 		close(block->fd);
 	if (!block->alias) {
-		ck_emu_arena_give(pool->props.location.id, block->size);
+		room_give(pool, block->size);
 		pool->reserved -= block->size;
 	}
 	free(block);
@@ -92,11 +104,11 @@ static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
 	if (pool->props.maxSize &&
 	    (size > pool->props.maxSize || pool->reserved > pool->props.maxSize - size))
 		return NULL;
-	if (!ck_emu_arena_take(pool->props.location.id, size))
+	if (!room_take(pool, size))
 		return NULL;
 	block = calloc(1, sizeof(*block));
 	if (!block || !block_map(pool, block, size)) {
-		ck_emu_arena_give(pool->props.location.id, size);
+		room_give(pool, size);
 		free(block);
 		return NULL;
 	}
@@ -112,8 +124,9 @@ int ck_emu_pool_enter(struct ck_emu_pool *pool, struct ck_emu_block *block, size
 	struct ck_emu_memory memory = {.lo = block->address,
 				       .size = size,
 				       .kind = CK_EMU_MEMORY_POOL,
-				       .device = pool->props.location.id,
+				       .device = ck_emu_pool_in_host(pool) ? 0 : pool->place,
 				       .owner = pool,
+				       .host = ck_emu_pool_in_host(pool),
 				       .readers = pool->access,
 				       .writers = pool->access};
 	int ret = ck_emu_arena_add_mapping(&memory);
@@ -188,6 +201,23 @@ static void pool_free(struct ck_emu_object *object)
 	free(pool);
 }
 
+CUresult ck_emu_pool_place(const CUmemLocation *location, int *place)
+{
+	switch (location->type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		*place = location->id;
+		return ck_emu_device_at(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+	case CU_MEM_LOCATION_TYPE_HOST:
+		*place = CK_EMU_PLACE_HOST;
+		return CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+		*place = CK_EMU_PLACE_NODE;
+		return location->id == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
 struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props)
 {
 	static _Atomic uint32_t last;
@@ -197,7 +227,8 @@ struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props)
 		return NULL;
 	ck_emu_object_init(&pool->base, CK_EMU_POOL, NULL, pool_free);
 	pool->props = *props;
-	pool->access = 1u << props->location.id;
+	ck_emu_pool_place(&props->location, &pool->place);
+	pool->access = ck_emu_pool_in_host(pool) ? 0 : 1u << pool->place;
 	pool->name = (uint64_t)getpid() << 32 | ++last;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(pool->reuse); i++)
 		pool->reuse[i] = 1;
@@ -209,33 +240,38 @@ struct ck_emu_pool *ck_emu_pool_get(CUmemoryPool handle)
 	return ck_emu_object_get(handle, CK_EMU_POOL);
 }
 
-/* The pool that a device has from the start; made when first asked for. Lock held. */
-static struct ck_emu_pool *initial_of(int device)
+/* The pool that a place has from the start; made when first asked for. Lock held. */
+static struct ck_emu_pool *initial_of(int place)
 {
-	const CUmemPoolProps props = {
+	CUmemPoolProps props = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, place},
 	};
 
-	if (!initial[device]) {
-		initial[device] = ck_emu_pool_create(&props);
-		if (initial[device] &&
-		    ck_emu_object_publish(&initial[device]->base) != CUDA_SUCCESS) {
-			free(initial[device]);
-			initial[device] = NULL;
+	if (place >= CK_EMU_PLACE_HOST)
+		props.location =
+			(CUmemLocation){place == CK_EMU_PLACE_HOST ? CU_MEM_LOCATION_TYPE_HOST
+								   : CU_MEM_LOCATION_TYPE_HOST_NUMA,
+					0};
+	if (!initial[place]) {
+		initial[place] = ck_emu_pool_create(&props);
+		if (initial[place] &&
+		    ck_emu_object_publish(&initial[place]->base) != CUDA_SUCCESS) {
+			free(initial[place]);
+			initial[place] = NULL;
 		}
-		if (initial[device])
-			initial[device]->is_default = true;
+		if (initial[place])
+			initial[place]->is_default = true;
 	}
-	return initial[device];
+	return initial[place];
 }
 
-struct ck_emu_pool *ck_emu_pool_of(int device, bool from_start)
+struct ck_emu_pool *ck_emu_pool_of(int place, bool from_start)
 {
 	struct ck_emu_pool *pool;
 
 	ck_lock(&ck_emu_pool_lock);
-	pool = from_start || !current[device] ? initial_of(device) : current[device];
+	pool = from_start || !current[place] ? initial_of(place) : current[place];
 	if (pool)
 		ck_emu_object_ref(&pool->base);
 	ck_unlock(&ck_emu_pool_lock);
@@ -246,16 +282,19 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *poolProps)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_pool *pool;
+	int place;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!handle || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_emu_device_at(poolProps->location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
+	result = ck_emu_pool_place(&poolProps->location, &place);
+	if (result == CUDA_SUCCESS && place >= CK_EMU_PLACE_HOST && poolProps->handleTypes)
+		result = place == CK_EMU_PLACE_HOST ? CUDA_ERROR_INVALID_VALUE
+						    : CUDA_ERROR_NOT_SUPPORTED;
+	if (result != CUDA_SUCCESS)
+		return result;
 	pool = ck_emu_pool_create(poolProps);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -272,7 +311,6 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_pool *pool;
-	int device;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -283,10 +321,9 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		ck_emu_object_put(&pool->base);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	device = pool->props.location.id;
 	ck_lock(&ck_emu_pool_lock);
-	if (current[device] == pool)
-		current[device] = NULL;
+	if (current[pool->place] == pool)
+		current[pool->place] = NULL;
 	pool->threshold = 0;
 	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
@@ -294,23 +331,18 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
+CUresult ck_emu_pool_set(int place, CUmemoryPool handle)
 {
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_pool *pool;
+	struct ck_emu_pool *pool = ck_emu_pool_get(handle);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!ck_emu_device_at(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pool = ck_emu_pool_get(handle);
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (pool->props.location.id != dev || pool->imported)
+	if (pool->place != place || pool->imported)
 		result = CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&ck_emu_pool_lock);
 	if (result == CUDA_SUCCESS)
-		current[dev] = pool; /* its destruction takes it out again */
+		current[place] = pool; /* its destruction takes it out again */
 	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;

@@ -40,6 +40,8 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, const CUmemoryPool *
 		      : ck_emu_pool_of(stream->base.context->device->ordinal, false);
 	if (!pool || !dptr || !size)
 		result = CUDA_ERROR_INVALID_VALUE;
+	else if (ck_emu_pool_in_host(pool) && ck_emu_capturing(stream))
+		result = CUDA_ERROR_NOT_SUPPORTED; /* graphs have memory of devices */
 	else if (!ck_emu_hooks->capture_alloc(stream, size, dptr, &result))
 		result = alloc_from_pool(dptr, size, pool);
 	if (pool)

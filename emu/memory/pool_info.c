@@ -12,20 +12,22 @@
 #include "emu/memory/arena.h"
 #include "emu/memory/pool.h"
 
-/* --- the pool of a device */
+/* --- the pool of a device, and of a place in the host */
 
-static CUresult pool_of(CUmemoryPool *out, CUdevice dev, bool initial)
+static CUresult pool_of(CUmemoryPool *out, const CUmemLocation *location, bool initial)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_pool *pool;
+	int place;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_emu_device_at(dev))
-		return CUDA_ERROR_INVALID_DEVICE;
-	pool = ck_emu_pool_of(dev, initial);
+	result = ck_emu_pool_place(location, &place);
+	if (result != CUDA_SUCCESS)
+		return result;
+	pool = ck_emu_pool_of(place, initial);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*out = (CUmemoryPool)pool;
@@ -35,22 +37,20 @@ static CUresult pool_of(CUmemoryPool *out, CUdevice dev, bool initial)
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-	return pool_of(pool_out, dev, true);
+	return pool_of(pool_out, &(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev}, true);
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	return pool_of(pool, dev, false);
+	return pool_of(pool, &(CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, dev}, false);
 }
 
-/* Pools of devices are all that there are. */
+/* No pool has managed memory. */
 static CUresult location_check(const CUmemLocation *location, CUmemAllocationType type)
 {
 	if (!location)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return CUDA_SUCCESS;
+	return type == CU_MEM_ALLOCATION_TYPE_PINNED ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLocation *location,
@@ -58,7 +58,7 @@ CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLocation *loc
 {
 	CUresult result = location_check(location, type);
 
-	return result == CUDA_SUCCESS ? pool_of(pool_out, location->id, true) : result;
+	return result == CUDA_SUCCESS ? pool_of(pool_out, location, true) : result;
 }
 
 CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
@@ -66,14 +66,26 @@ CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
 {
 	CUresult result = location_check(location, type);
 
-	return result == CUDA_SUCCESS ? pool_of(pool, location->id, false) : result;
+	return result == CUDA_SUCCESS ? pool_of(pool, location, false) : result;
 }
 
 CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
-	CUresult result = location_check(location, type);
+	CUresult result = ck_emu_enter_bare();
+	int place;
 
-	return result == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : result;
+	if (result == CUDA_SUCCESS)
+		result = location_check(location, type);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_pool_place(location, &place);
+	return result == CUDA_SUCCESS ? ck_emu_pool_set(place, pool) : result;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
+{
+	const CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, dev};
+
+	return cuMemSetMemPool(&location, CU_MEM_ALLOCATION_TYPE_PINNED, handle);
 }
 
 /* --- attributes */
@@ -170,24 +182,34 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 	return CUDA_SUCCESS;
 }
 
-/* --- access: the pool's own device always has it */
+/* --- access: the pool's own device, or the host, always has it */
+
+static bool in_host(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_HOST ||
+	       location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
 
 static CUresult desc_check(const struct ck_emu_pool *pool, const CUmemAccessDesc *desc)
 {
-	if (desc->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-	     desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+	CUresult result;
+	int place;
+
+	if (desc->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+	    desc->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_emu_device_at(desc->location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return desc->location.id == pool->props.location.id && !desc->flags
-		       ? CUDA_ERROR_INVALID_VALUE
-		       : CUDA_SUCCESS;
+	result = ck_emu_pool_place(&desc->location, &place);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (place >= CK_EMU_PLACE_HOST)
+		return ck_emu_pool_in_host(pool) && desc->flags ? CUDA_SUCCESS
+								: CUDA_ERROR_INVALID_VALUE;
+	return place == pool->place && !desc->flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static void access_set(struct ck_emu_pool *pool, const CUmemAccessDesc *desc)
 {
-	unsigned int bit = 1u << desc->location.id;
+	unsigned int bit = in_host(&desc->location) ? 0 : 1u << desc->location.id;
 	const struct ck_emu_block *block;
 
 	pool->access = desc->flags ? pool->access | bit : pool->access & ~bit;
@@ -222,18 +244,21 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_pool *pool;
+	int place;
+	bool has;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+	if (!flags || !location)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_emu_device_at(location->id))
-		return CUDA_ERROR_INVALID_DEVICE;
+	result = ck_emu_pool_place(location, &place);
+	if (result != CUDA_SUCCESS)
+		return result;
 	pool = ck_emu_pool_get(memPool);
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = pool->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-						   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	has = place < CK_EMU_PLACE_HOST ? pool->access >> place & 1 : ck_emu_pool_in_host(pool);
+	*flags = has ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	ck_emu_object_put(&pool->base);
 	return CUDA_SUCCESS;
 }

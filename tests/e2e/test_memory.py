@@ -16,7 +16,7 @@ def pair(tmp_path_factory):
 
 @pytest.mark.parametrize("order", ("0,1", "1,0"))
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("name", ("peer_copy", "mem_pools", "vmm"))
+@pytest.mark.parametrize("name", ("peer_copy", "mem_pools", "host_pools", "vmm"))
 def test_two_devices_in_any_order_do_as_one(pair, app, name, transport, order):
     result = run([app(name)], client_env(pair.address(transport), CUDA_VISIBLE_DEVICES=order))
     assert result.out == (EXPECTED / f"{name}.txt").read_text(), result.err

@@ -110,6 +110,8 @@ static void every_attribute_has_a_value_and_what_is_missing_reads_0(void **state
 	ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 0));
 	assert_int_equal(value, 1);
 	ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0));
+	assert_int_equal(value, 1);
+	ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0));
 	assert_int_equal(value, 0);
 }
 

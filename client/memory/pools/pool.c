@@ -2,49 +2,14 @@
  * client/memory/pools/pool.c - memory pools: creation, the pools of devices, and sharing.
  * Attributes are in pool_info.c, allocations in client/memory/memory.c.
  *
- * Device numbers in structures are translated; pointers for Windows are not sent. Pools of host
- * memory are refused, because the device cannot reach this host's memory.
+ * Device numbers in structures are translated; pointers for Windows are not sent. The server knows
+ * nothing of pools in the host (host_pool.h).
  */
-#include <stdlib.h>
-
 #include "client/link/client.h"
+#include "client/memory/location.h"
+#include "client/memory/pools/host_pool.h"
 #include "client/memory/pools/pool.h"
 #include "client/memory/share.h"
-
-#define ACCESS_MAX 1024 /* descriptors in one call; CUDA names no limit */
-
-CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out)
-{
-	*out = *location;
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_SUCCESS;
-	return ckc_device_id(location->id, &out->id);
-}
-
-CUresult ckc_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
-			uint64_t *gained, uint64_t *lost)
-{
-	CUresult err = CUDA_SUCCESS;
-
-	*gained = *lost = 0;
-	if (!desc || count == 0 || count > ACCESS_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = calloc(count, sizeof(**out));
-	if (!*out)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (size_t i = 0; i < count && !err; i++) {
-		unsigned int bit = (unsigned int)desc[i].location.id & 63;
-
-		(*out)[i].flags = desc[i].flags;
-		err = ckc_location_id(&desc[i].location, &(*out)[i].location);
-		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-			continue;
-		*(desc[i].flags ? gained : lost) |= (uint64_t)1 << bit;
-	}
-	if (err)
-		free(*out);
-	return err;
-}
 
 CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
@@ -57,6 +22,8 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 		return err;
 	if (!pool || !poolProps)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (ckc_location_in_host(&poolProps->location))
+		return ckc_host_pool_create(pool, poolProps);
 	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID
 			       ? CUDA_ERROR_INVALID_VALUE
@@ -90,6 +57,8 @@ CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 	if (!err)
 		err = ckc_pool_id(pool, &id);
+	if (!err && ((struct ckc_pool *)pool)->host)
+		return ckc_host_pool_destroy((struct ckc_pool *)pool);
 	if (!err)
 		err = ck_wire_cuMemPoolDestroy(ctx, id);
 	if (err)
@@ -111,7 +80,8 @@ static CUresult enter_location(const void *pool, const CUmemLocation *location,
 		return err;
 	if (!pool || !location)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+	if (type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE && !ckc_location_in_host(location)))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return ckc_location_id(location, out);
 }
@@ -175,6 +145,8 @@ CK_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 		err = ckc_device_id(dev, &ordinal);
 	if (!err)
 		err = ckc_pool_id(pool, &id);
+	if (!err && ((struct ckc_pool *)pool)->host)
+		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	err = ck_wire_cuDeviceSetMemPool(ctx, ordinal, id);
@@ -191,6 +163,8 @@ CK_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLoc
 	uint64_t ctx, id = 0;
 	CUresult err = enter_location(pool_out, location, type, &ctx, &at);
 
+	if (!err && ckc_location_in_host(&at))
+		return ckc_host_pool_of(pool_out, &at, true);
 	if (!err)
 		err = ck_wire_cuMemGetDefaultMemPool(ctx, &id, &at, type);
 	return note_reported_pool(err, id, location ? location->id : 0, pool_out);
@@ -203,6 +177,8 @@ CK_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *loca
 	uint64_t ctx, id = 0;
 	CUresult err = enter_location(pool, location, type, &ctx, &at);
 
+	if (!err && ckc_location_in_host(&at))
+		return ckc_host_pool_of(pool, &at, false);
 	if (!err)
 		err = ck_wire_cuMemGetMemPool(ctx, &id, &at, type);
 	return note_reported_pool(err, id, location ? location->id : 0, pool);
@@ -219,6 +195,10 @@ CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocatio
 		err = ckc_pool_id(pool, &id);
 	if (err)
 		return err;
+	if (ckc_location_in_host(&at))
+		return ckc_host_pool_set(&at, (struct ckc_pool *)pool);
+	if (((struct ckc_pool *)pool)->host)
+		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_cuMemSetMemPool(ctx, &at, type, id);
 	if (!err)
 		ckc_pool_set(location->id, (struct ckc_pool *)pool);
@@ -240,7 +220,7 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 		return err;
 	if (!p)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!handle_out || flags)
+	if (!handle_out || flags || p->host)
 		return CUDA_ERROR_INVALID_VALUE;
 	return ckc_share_export(ctx, &p->object, p->unique, handleType, handle_out);
 }

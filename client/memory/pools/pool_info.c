@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "client/link/client.h"
+#include "client/memory/location.h"
+#include "client/memory/pools/host_pool.h"
 #include "client/memory/pools/pool.h"
 
 /* --- attributes: some are ints, some 64 bits wide */
@@ -48,7 +50,12 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 
 	if (err)
 		return err;
-	result = ckc_pool_usage((struct ckc_pool *)pool, attr, &all);
+	if (((struct ckc_pool *)pool)->host) {
+		result = ckc_host_pool_attribute((struct ckc_pool *)pool, attr);
+		all = true;
+	} else {
+		result = ckc_pool_usage((struct ckc_pool *)pool, attr, &all);
+	}
 	if (all) {
 		memcpy(value, &result, attribute_size(attr));
 		return CUDA_SUCCESS;
@@ -75,6 +82,8 @@ CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 	if (err)
 		return err;
 	memcpy(&word, value, attribute_size(attr));
+	if (((struct ckc_pool *)pool)->host)
+		return ckc_host_pool_change((struct ckc_pool *)pool, attr, word);
 	err = ck_wire_pool_attribute(ctx, id, attr, true, word, &unused);
 	if (!err)
 		ckc_pool_changed((struct ckc_pool *)pool, attr, word);
@@ -93,11 +102,14 @@ CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *
 
 	if (!err)
 		err = ckc_pool_id(pool, &id);
-	if (!err)
-		err = ckc_access_ids(map, count, &ids, &gained, &lost);
 	if (err)
 		return err;
 	p = (struct ckc_pool *)pool;
+	if (p->host)
+		return ckc_host_pool_set_access(p, map, count);
+	err = ckc_access_ids(map, count, &ids, &gained, &lost);
+	if (err)
+		return err;
 	err = ck_wire_pool_access(ctx, id, ids, count * sizeof(*ids));
 	if (!err && gained & ~((uint64_t)1 << p->device))
 		err = ckc_pool_spread(ctx, p, ids, count * sizeof(*ids));
@@ -114,6 +126,8 @@ CK_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool mem
 
 	if (!err)
 		err = ckc_pool_id(memPool, &id);
+	if (!err && flags && location && ((struct ckc_pool *)memPool)->host)
+		return ckc_host_pool_get_access((struct ckc_pool *)memPool, location, flags);
 	if (!err)
 		err = flags && location ? ckc_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
 	return err ? err : ck_wire_cuMemPoolGetAccess(ctx, flags, id, &at);

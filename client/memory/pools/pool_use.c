@@ -6,6 +6,7 @@
  * and allocations of graphs, are left to the server's driver.
  */
 #include "client/memory/arena.h"
+#include "client/memory/pools/host_pool.h"
 #include "client/memory/pools/pool.h"
 #include "client/memory/state.h"
 #include "client/link/client.h"
@@ -155,6 +156,10 @@ CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 		return err;
 	if (!p)
 		return pool ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+	if (p->host) {
+		ckc_host_pool_trim(p, minBytesToKeep);
+		return CUDA_SUCCESS;
+	}
 	use = use_of(p);
 	if (keep < use->reserved) {
 		used = atomic_load(&use->used);
