@@ -4,10 +4,12 @@
  *
  * A file is divided into chunks at multiples of CK_CHUNK, as uploads from it are. Its hashes
  * go into the same index, with the same keys, so that the first start of a program finds them.
+ * While some chunks are sent, a thread hashes the next ones.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,8 +37,16 @@ struct stored_file {
 	size_t size;
 	int fd, index;
 	uint32_t now;
-	char *bytes; /* of a chunk */
+	char *sent, *hashed; /* each with room for a chunk */
 	struct ck_store_report *report;
+};
+
+/* Chunks for which the server is asked at once. */
+struct batch {
+	struct stored_file *file;
+	size_t at, count; /* where the first one begins */
+	struct ck_hash hashes[CK_STORED_MOST];
+	int ret; /* of the hashing */
 };
 
 static int open_session(struct ckc_client **c)
@@ -70,7 +80,8 @@ static void close_file(struct stored_file *f)
 	if (f->map)
 		munmap((void *)(uintptr_t)f->map, f->size);
 	ckc_upload_source_close(&f->source);
-	free(f->bytes);
+	free(f->sent);
+	free(f->hashed);
 	if (f->index >= 0)
 		close(f->index);
 	if (f->fd >= 0)
@@ -90,9 +101,10 @@ static int open_file(struct stored_file *f, const char *path)
 		return -EINVAL;
 	f->size = (size_t)st.st_size;
 	f->index = ckc_chunk_index_open();
-	f->bytes = malloc(CK_CHUNK);
-	if (!f->bytes || f->index < 0)
-		return f->bytes ? f->index : -ENOMEM;
+	f->sent = malloc(CK_CHUNK);
+	f->hashed = malloc(CK_CHUNK);
+	if (!f->sent || !f->hashed || f->index < 0)
+		return f->sent && f->hashed ? f->index : -ENOMEM;
 	map = f->size > 0 ? mmap(NULL, f->size, PROT_READ, MAP_SHARED, f->fd, 0) : NULL;
 	if (map == MAP_FAILED)
 		return -errno;
@@ -101,9 +113,9 @@ static int open_file(struct stored_file *f, const char *path)
 }
 
 /* -EAGAIN: the file has become shorter. */
-static int read_chunk(struct stored_file *f, size_t at, size_t size)
+static int read_chunk(const struct stored_file *f, char *to, size_t at, size_t size)
 {
-	int ret = ck_fd_pread_full(f->fd, f->bytes, size, (off_t)at);
+	int ret = ck_fd_pread_full(f->fd, to, size, (off_t)at);
 
 	return ret == -ENODATA ? -EAGAIN : ret;
 }
@@ -119,10 +131,10 @@ static int hash_chunk(struct stored_file *f, size_t at, size_t size, struct ck_h
 		*hash = entry.hash;
 		return 0;
 	}
-	ret = read_chunk(f, at, size);
+	ret = read_chunk(f, f->hashed, at, size);
 	if (ret < 0)
 		return ret;
-	ck_hash(f->bytes, size, hash);
+	ck_hash(f->hashed, size, hash);
 	if (!ckc_upload_source_is_intact(&f->source, at, size))
 		return -EAGAIN;
 	entry = (struct ckc_chunk_entry){.hash = *hash, .sure = f->source.sure};
@@ -135,27 +147,27 @@ static int send_chunk(struct stored_file *f, struct ckc_pipelined *ahead, size_t
 		      const struct ck_hash *hash)
 {
 	ck_store_keep_args args = {.size = size, .data_length = (u_int)size};
-	int ret = read_chunk(f, at, size);
+	int ret = read_chunk(f, f->sent, at, size);
 
 	if (ret < 0)
 		return ret;
 	memcpy(args.hash, hash->bytes, sizeof(args.hash));
-	return error_of(ckc_pipelined_call(ahead, CK_PROC_store_keep, &args, f->bytes, size));
+	return error_of(ckc_pipelined_call(ahead, CK_PROC_store_keep, &args, f->sent, size));
 }
 
-/* Send the chunks that begin at @at and that the server lacks. */
-static int send_missing(struct stored_file *f, size_t at, const struct ck_hash *hashes,
-			const char *missing, size_t count)
+/* Send the chunks that the server lacks. */
+static int send_missing(const struct batch *b, const char *missing)
 {
+	struct stored_file *f = b->file;
 	struct ckc_pipelined ahead;
 	int ret = 0, ended;
 
 	ckc_pipelined_begin(&ahead, f->client, 0);
-	for (size_t i = 0; i < count && ret == 0; i++, at += CK_CHUNK) {
-		size_t size = ck_min(f->size - at, CK_CHUNK);
+	for (size_t i = 0; i < b->count && ret == 0; i++) {
+		size_t at = b->at + i * CK_CHUNK, size = ck_min(f->size - at, CK_CHUNK);
 
 		if (missing[i])
-			ret = send_chunk(f, &ahead, at, size, &hashes[i]);
+			ret = send_chunk(f, &ahead, at, size, &b->hashes[i]);
 		else
 			f->report->stored += size;
 	}
@@ -163,22 +175,58 @@ static int send_missing(struct stored_file *f, size_t at, const struct ck_hash *
 	return ret ? ret : ended;
 }
 
-/* Store up to CK_STORED_MOST chunks, beginning at *@at, which moves on. */
-static int store_chunks(struct stored_file *f, size_t *at)
+static int store_batch(const struct batch *b)
 {
-	struct ck_hash hashes[CK_STORED_MOST];
-	size_t begin = *at, count = 0, length = 0;
+	size_t length = 0;
 	void *missing = NULL;
+	int ret = b->ret;
+
+	if (ret == 0)
+		ret = error_of(ck_wire_store_find(0, b->hashes, b->count * sizeof(b->hashes[0]),
+						  &missing, &length));
+	if (ret == 0)
+		ret = length == b->count ? send_missing(b, missing) : -EPROTO;
+	free(missing);
+	return ret;
+}
+
+/* Hash the chunks from @at of the batch on. */
+static void *hash_batch(void *batch)
+{
+	struct batch *b = batch;
+	struct stored_file *f = b->file;
+
+	b->ret = 0;
+	b->count = 0;
+	for (size_t at = b->at; at < f->size && b->count < CK_STORED_MOST && b->ret == 0;
+	     at += CK_CHUNK)
+		b->ret = hash_chunk(f, at, ck_min(f->size - at, CK_CHUNK), &b->hashes[b->count++]);
+	return NULL;
+}
+
+static int store_chunks(struct stored_file *f)
+{
+	struct batch *batches = calloc(2, sizeof(batches[0])); /* large for a stack */
 	int ret = 0;
 
-	for (; *at < f->size && count < CK_STORED_MOST && ret == 0; *at += CK_CHUNK)
-		ret = hash_chunk(f, *at, ck_min(f->size - *at, CK_CHUNK), &hashes[count++]);
-	if (ret == 0)
-		ret = error_of(ck_wire_store_find(0, hashes, count * sizeof(hashes[0]), &missing,
-						  &length));
-	if (ret == 0)
-		ret = length == count ? send_missing(f, begin, hashes, missing, count) : -EPROTO;
-	free(missing);
+	if (!batches)
+		return -ENOMEM;
+	batches[0].file = batches[1].file = f;
+	hash_batch(&batches[0]);
+	for (unsigned int i = 0; batches[i].count > 0 && ret == 0; i = !i) {
+		struct batch *now = &batches[i], *next = &batches[!i];
+		pthread_t thread;
+		bool beside;
+
+		next->at = now->at + now->count * CK_CHUNK;
+		beside = pthread_create(&thread, NULL, hash_batch, next) == 0;
+		ret = store_batch(now);
+		if (beside)
+			pthread_join(thread, NULL);
+		else
+			hash_batch(next);
+	}
+	free(batches);
 	return ret;
 }
 
@@ -195,8 +243,8 @@ static int store_file(struct stored_file *f)
 		return state.limit > 0 ? -EFBIG : -EOPNOTSUPP;
 	f->now = (uint32_t)time(NULL);
 	ret = ckc_upload_source_open(f->map, f->size, &f->source);
-	for (size_t at = 0; at < f->size && ret == 0;)
-		ret = store_chunks(f, &at);
+	if (ret == 0)
+		ret = store_chunks(f);
 	if (ret == 0 && !ckc_upload_source_is_intact(&f->source, 0, f->size))
 		ret = -EAGAIN;
 	return ret == -EPROTO || ret == -ENOENT ? -EAGAIN : ret;
