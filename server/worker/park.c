@@ -17,6 +17,7 @@
 #include "server/processes/pool_table.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
+#include "server/store/chunk_writer.h"
 #include "server/store/held_chunks.h"
 #include "server/worker/park.h"
 #include "util/process/fd.h"
@@ -110,7 +111,8 @@ static const char *move_memory(struct cks_session *s, int64_t until)
 {
 	int ret;
 
-	cks_held_trim(s->held); /* other memory is to have its place */
+	cks_chunk_writer_wait(s->writer); /* no file of this server is open when it moves */
+	cks_held_trim(s->held);		  /* other memory is to have its place */
 	if (park.room == 0)
 		return NULL;
 	ret = cks_work_wait(s, (unsigned int)ck_max(until - ck_now_ms(), (int64_t)0));
