@@ -54,8 +54,8 @@ static void count(struct ckc_pool *pool, int64_t used, int64_t reserved)
 		return;
 	pool->use.used += (uint64_t)used;
 	pool->use.reserved += (uint64_t)reserved;
-	ck_atomic_lift(&pool->use.used_high, pool->use.used);
-	ck_atomic_lift(&pool->use.reserved_high, pool->use.reserved);
+	ck_atomic_lift(&pool->use.used_high, atomic_load(&pool->use.used));
+	ck_atomic_lift(&pool->use.reserved_high, atomic_load(&pool->use.reserved));
 }
 
 static void count_locked(struct ckc_pool *pool, int64_t used, int64_t reserved)
