@@ -24,8 +24,12 @@
 #include "rpc/chan.h"
 #include "util/process/home.h"
 
-#define LITTLE ((size_t)128 << 10) /* of a thread: enough for a sanitizer too */
-#define MUCH ((size_t)200 << 10)   /* that a module needs */
+#ifdef __SANITIZE_THREAD__ /* it needs an unknown part of each stack */
+#define LITTLE ((size_t)2 << 20)
+#else
+#define LITTLE ((size_t)128 << 10) /* of a thread */
+#endif
+#define MUCH ((size_t)200 << 10) /* that a module needs */
 
 static _Atomic unsigned int needed; /* times */
 
