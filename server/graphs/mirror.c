@@ -195,7 +195,8 @@ void cks_mirrors_owner_gone(struct cks_mirrors *ms, uint64_t id, uint64_t **ids,
 	ck_lock(&ms->lock);
 	o = ck_map_remove(ms->owners, &id, sizeof(id));
 	if (o) {
-		gone.ids = ids ? calloc(2 * o->count + 1, sizeof(*gone.ids)) : NULL;
+		if (ids)
+			gone = cks_gone_of(o);
 		cks_owner_cut(ms, o, 0, &gone);
 		owner_free(o);
 	}

@@ -133,12 +133,18 @@ CUresult cks_mirror_copy(struct cks_request *q, CUDA_MEMCPY3D *copy, uint64_t ow
 	return err ? err : decode_end(q, copy, CK_COPY_DESTINATION, owner);
 }
 
+/* Of the memory at an end of a copy; 0: it is an array. */
+static uintptr_t address_of(const struct ck_copy_side *side)
+{
+	return side->type == CU_MEMORYTYPE_HOST	   ? (uintptr_t)side->host
+	       : side->type == CU_MEMORYTYPE_ARRAY ? 0
+						   : side->device;
+}
+
 /* The mirror at an end of a copy, or NULL. Call with the lock held. */
 static struct cks_mirror *mirror_of(struct cks_mirrors *ms, const struct ck_copy_side *side)
 {
-	return cks_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST    ? (uintptr_t)side->host
-				 : side->type == CU_MEMORYTYPE_ARRAY ? 0
-								     : side->device);
+	return cks_mirror_at(ms, address_of(side));
 }
 
 /* Encode one end as the driver reports it, with ids. */
@@ -153,9 +159,7 @@ static CUresult encode_end(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy
 	ck_lock(&ms->lock);
 	m = mirror_of(ms, &side);
 	if (m) {
-		side.x = (uintptr_t)(side.type == CU_MEMORYTYPE_HOST ? (uintptr_t)side.host
-								     : side.device) -
-			 (uintptr_t)m->host;
+		side.x = address_of(&side) - (uintptr_t)m->host;
 		side.type = CU_MEMORYTYPE_HOST;
 	}
 	side.host = m ? (void *)(uintptr_t)m->id : NULL;
@@ -294,7 +298,7 @@ static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph gr
 {
 	struct search search = {.q = q, .owner = o};
 	struct cks_owner old = *o;
-	struct cks_gone gone = {calloc(2 * old.count + 1, sizeof(uint64_t)), 0};
+	struct cks_gone gone = cks_gone_of(&old);
 	CUresult err;
 
 	o->uses = NULL;
@@ -334,7 +338,7 @@ CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph grap
 static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode node,
 		     CUgraphNode name, struct cks_told *told)
 {
-	struct cks_gone gone = {calloc(2 * o->count + 1, sizeof(uint64_t)), 0};
+	struct cks_gone gone = cks_gone_of(o);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < o->count; i++) {

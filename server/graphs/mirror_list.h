@@ -5,6 +5,8 @@
 #ifndef CK_SERVER_GRAPHS_MIRROR_LIST_H
 #define CK_SERVER_GRAPHS_MIRROR_LIST_H
 
+#include <stdlib.h>
+
 #include "server/graphs/mirror.h"
 #include "server/session/locks.h"
 #include "util/map.h"
@@ -62,6 +64,11 @@ struct cks_gone {
 	uint64_t *ids;
 	size_t count;
 };
+
+static inline struct cks_gone cks_gone_of(const struct cks_owner *o)
+{
+	return (struct cks_gone){.ids = calloc(2 * o->count + 1, sizeof(uint64_t))};
+}
 
 struct cks_mirror *cks_mirror_of(struct cks_mirrors *ms, uint64_t id);
 struct cks_mirror *cks_mirror_at(struct cks_mirrors *ms, uint64_t address);

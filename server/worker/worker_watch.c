@@ -57,16 +57,15 @@ _Noreturn void worker_end(const char *reason)
 	if (s) {
 		cks_chunk_writer_wait(s->writer);
 		cks_start_list_end(s->start);
-	}
-	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",
 			worker.client.application, worker.client.pid, reason,
 			(unsigned long long)s->calls, (unsigned long long)s->executed,
 			(unsigned long long)(s->bytes_in + s->command_bytes),
 			(unsigned long long)s->bytes_out);
-	else
+	} else {
 		ck_info("%s: no session: %s", worker.peer, reason);
+	}
 	_exit(0);
 }
 

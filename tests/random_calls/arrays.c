@@ -212,16 +212,12 @@ void copy_array(struct world *w)
 
 	if (!pick_array_copy(w, &c, &dst, &src))
 		return;
-	if (src->kind == PAGEABLE && src->array == NULL && w->capture == NULL)
-		use_one(w, HOST, src, false);
+	await_source(w, src);
 	use_two(w, s, dst, src);
 	before = reads_of(w, s, src);
 	if (wait)
 		CALL(w, cuMemcpy3D_v2, &c);
 	else
 		CALL(w, cuMemcpy3DAsync_v2, &c, w->stream[s]);
-	if (dst->array == NULL && dst->kind == PAGEABLE)
-		waited(w, s);
-	if (src->array == NULL && src->kind == PAGEABLE)
-		read_is_over(w, s, src, before);
+	returned(w, s, dst, src, before);
 }

@@ -49,7 +49,7 @@ static struct piece some_piece(struct world *w)
 }
 
 /* The copy may read pageable memory before the stream has come to it. */
-static void await_source(struct world *w, struct buffer *src)
+void await_source(struct world *w, struct buffer *src)
 {
 	if (src->kind == PAGEABLE && w->capture == NULL)
 		use_one(w, HOST, src, false);
@@ -90,12 +90,12 @@ static void send(struct world *w, unsigned s, const struct piece *p, bool wait)
 
 /* What is over when a copy has returned: of pageable memory all; of other host memory, if the copy
  * is synchronous. */
-static void returned(struct world *w, unsigned s, const struct piece *p, unsigned before)
+void returned(struct world *w, unsigned s, struct buffer *dst, struct buffer *src, unsigned before)
 {
-	if (p->dst->kind == PAGEABLE)
+	if (dst->kind == PAGEABLE)
 		waited(w, s);
-	if (p->src->kind == PAGEABLE)
-		read_is_over(w, s, p->src, before);
+	if (src->kind == PAGEABLE)
+		read_is_over(w, s, src, before);
 }
 
 void copy(struct world *w)
@@ -112,7 +112,7 @@ void copy(struct world *w)
 	use_two(w, s, p.dst, p.src);
 	before = reads_of(w, s, p.src);
 	send(w, s, &p, wait);
-	returned(w, s, &p, before);
+	returned(w, s, p.dst, p.src, before);
 }
 
 static void side_of(CUmemorytype *type, void **host, CUdeviceptr *device, struct world *w,
@@ -232,7 +232,7 @@ void copy_rectangle(struct world *w)
 		CALL(w, cuMemcpy2D_v2, &c2);
 	else
 		CALL(w, cuMemcpy2DAsync_v2, &c2, w->stream[s]);
-	returned(w, s, &p, before);
+	returned(w, s, p.dst, p.src, before);
 }
 
 /* Copies in a batch have no order among themselves: each destination is a buffer of its own, and no

@@ -167,6 +167,8 @@ bool on_host(const struct buffer *b);
 bool any(const struct buffer *b);
 
 /* copies.c */
+void await_source(struct world *w, struct buffer *src);
+void returned(struct world *w, unsigned s, struct buffer *dst, struct buffer *src, unsigned before);
 bool prepare_copy(struct world *w, CUDA_MEMCPY3D *copy, struct use *uses);
 void copy(struct world *w);
 void copy_rectangle(struct world *w);

@@ -85,20 +85,12 @@ static void all_of_it(void)
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
-/* Its node says which part. An edit makes it another part. */
-static void a_part(void)
+/* The node of @graph that copies to @to, and its parameters; NULL: there is none. */
+static cudaGraphNode_t copy_to(cudaGraph_t graph, const void *to, cudaMemcpy3DParms *p)
 {
-	cudaGraphNode_t nodes[8], node = NULL;
-	cudaMemcpy3DParms p = {};
-	cudaGraphExec_t exec;
-	cudaGraph_t graph;
+	cudaGraphNode_t nodes[8];
 	size_t n = 8;
 
-	begin();
-	down(0, N);
-	up(0, N / 2, N / 4);
-	exec = end(&graph);
-	EXPECT(device_has(to, N / 4, 1 + N / 2, 1));
 	CHECK(cudaGraphGetNodes(graph, nodes, &n));
 	for (size_t i = 0; i < n; i++) {
 		cudaGraphNodeType type;
@@ -106,12 +98,28 @@ static void a_part(void)
 		CHECK(cudaGraphNodeGetType(nodes[i], &type));
 		if (type != cudaGraphNodeTypeMemcpy)
 			continue;
-		CHECK(cudaGraphMemcpyNodeGetParams(nodes[i], &p));
-		if (p.dstPtr.ptr == to)
-			node = nodes[i];
-		EXPECT(p.dstPtr.ptr != to || p.srcPtr.ptr == host + N / 2);
+		CHECK(cudaGraphMemcpyNodeGetParams(nodes[i], p));
+		if (p->dstPtr.ptr == to)
+			return nodes[i];
 	}
-	EXPECT(node != NULL);
+	return NULL;
+}
+
+/* Its node says which part. An edit makes it another part. */
+static void a_part(void)
+{
+	cudaMemcpy3DParms p = {};
+	cudaGraphNode_t node;
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	begin();
+	down(0, N);
+	up(0, N / 2, N / 4);
+	exec = end(&graph);
+	EXPECT(device_has(to, N / 4, 1 + N / 2, 1));
+	node = copy_to(graph, to, &p);
+	EXPECT(node != NULL && p.srcPtr.ptr == host + N / 2);
 	CHECK(cudaGraphExecMemcpyNodeSetParams1D(exec, node, to, host + 3, N / 4 * sizeof(int),
 						 cudaMemcpyHostToDevice));
 	launch(exec);
@@ -126,11 +134,8 @@ static void a_part(void)
 static void boxes_of_it(void)
 {
 	cudaMemcpy3DParms p = {}, q = {};
-	cudaGraphNode_t nodes[8];
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
-	size_t n = 8;
-	bool found = false;
 
 	begin();
 	down(16, N - 16);
@@ -146,18 +151,9 @@ static void boxes_of_it(void)
 		EXPECT(device_has(to + 8 * row, 8, 21 + 16 * row, 1));
 	for (int row = 0; row < 4; row++)
 		EXPECT(device_has(to + N / 2 + 4 * row, 4, 16 + 16 * (4 * (1 + row / 2) + 1 + row % 2) + 3, 1));
-	CHECK(cudaGraphGetNodes(graph, nodes, &n));
-	for (size_t i = 0; i < n; i++) {
-		cudaGraphNodeType type;
-
-		CHECK(cudaGraphNodeGetType(nodes[i], &type));
-		if (type != cudaGraphNodeTypeMemcpy)
-			continue;
-		CHECK(cudaGraphMemcpyNodeGetParams(nodes[i], &q));
-		found = found || ((char *)q.srcPtr.ptr + q.srcPos.y * q.srcPtr.pitch + q.srcPos.x == (char *)(host + 20) &&
-				  q.srcPtr.pitch == 64 && q.extent.width == 32 && q.extent.height == 8);
-	}
-	EXPECT(found);
+	EXPECT(copy_to(graph, to, &q) != NULL &&
+	       (char *)q.srcPtr.ptr + q.srcPos.y * q.srcPtr.pitch + q.srcPos.x == (char *)(host + 20));
+	EXPECT(q.srcPtr.pitch == 64 && q.extent.width == 32 && q.extent.height == 8);
 	CHECK(cudaGraphDestroy(graph));
 	CHECK(cudaGraphExecDestroy(exec));
 }

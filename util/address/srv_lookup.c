@@ -125,7 +125,6 @@ static int look_up_srv(const char *name, struct ck_srv_list *list, char why[CK_S
 	int ret;
 
 	memset(&state, 0, sizeof(state));
-	list->count = 0;
 	if (!answer)
 		ret = report_failure(why, -ENOMEM, name, "out of memory");
 	else if (!*name || n >= (int)sizeof(full))

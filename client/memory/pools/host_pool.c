@@ -12,7 +12,6 @@
 #include "client/managed/window.h"
 #include "client/memory/pinned.h"
 #include "client/memory/pools/host_pool.h"
-#include "client/memory/state.h"
 #include "util/util.h"
 
 #define FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)
@@ -23,11 +22,6 @@ struct ckc_kept_piece {
 	struct ckc_allocation a;
 	struct ckc_use use;
 };
-
-static struct ckc_host_pools *get_pools(void)
-{
-	return &ckc_client_current()->memory->host_pools;
-}
 
 /* The pool of a piece; NULL: it was destroyed, and its memory outlives it. */
 static struct ckc_pool *pool_of(const struct ckc_allocation *a)
@@ -60,7 +54,7 @@ static void count(struct ckc_pool *pool, int64_t used, int64_t reserved)
 
 static void count_locked(struct ckc_pool *pool, int64_t used, int64_t reserved)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 
 	ck_lock(&all->lock);
 	count(pool, used, reserved);
@@ -104,7 +98,7 @@ static void dispose_list(struct ckc_kept_piece *list)
 
 void ckc_host_pool_trim(const struct ckc_pool *pool, uint64_t keep)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 	struct ckc_kept_piece **link = &all->kept, *gone = NULL, *k;
 
 	ck_lock(&all->lock);
@@ -129,7 +123,7 @@ void ckc_host_pool_trim(const struct ckc_pool *pool, uint64_t keep)
 static bool take_kept(struct ckc_pool *pool, size_t size, const struct ckc_user *user,
 		      struct ckc_allocation *a)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 	struct ckc_kept_piece **link, *k;
 
 	ck_lock(&all->lock);
@@ -152,7 +146,7 @@ static bool take_kept(struct ckc_pool *pool, size_t size, const struct ckc_user 
 /* Make a piece of a->size bytes. */
 static CUresult make_piece(struct ckc_pool *pool, struct ckc_allocation *a)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 	int64_t size = (int64_t)a->size;
 	CUresult err;
 	bool fits;
@@ -228,7 +222,7 @@ CUresult ckc_host_pool_free(CUdeviceptr at, struct ckc_context *home, struct ckc
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	ckc_route(k->a.context->client);
-	all = get_pools();
+	all = ckc_host_pools_current();
 	k->use = (struct ckc_use){.command = ckc_command_last(), .context = k->a.context};
 	if (home && likely(home->client == k->a.context->client)) {
 		k->use.context = home;

@@ -10,6 +10,13 @@
 
 #include "client/link/client.h"
 #include "client/memory/heap.h"
+#include "client/memory/state.h"
+
+/* Of this session. */
+static inline struct ckc_host_pools *ckc_host_pools_current(void)
+{
+	return &ckc_client_current()->memory->host_pools;
+}
 
 /* NOT_SUPPORTED: with a way to share it. INVALID_VALUE. */
 CUresult ckc_host_pool_create(CUmemoryPool *pool, const CUmemPoolProps *props);

@@ -6,7 +6,6 @@
 
 #include "client/memory/location.h"
 #include "client/memory/pools/host_pool.h"
-#include "client/memory/state.h"
 
 /* A place in the host: the ids of its pools. */
 struct ckc_host_place {
@@ -14,11 +13,6 @@ struct ckc_host_place {
 	CUmemLocation at;
 	uint64_t standard, current;
 };
-
-static struct ckc_host_pools *get_pools(void)
-{
-	return &ckc_client_current()->memory->host_pools;
-}
 
 /* One node, or the whole host, where the number has no meaning. */
 static CUresult check_place(const CUmemLocation *location, CUmemLocation *out)
@@ -71,7 +65,7 @@ CUresult ckc_host_pool_create(CUmemoryPool *pool, const CUmemPoolProps *props)
 
 CUresult ckc_host_pool_destroy(struct ckc_pool *pool)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 
 	if (pool->standard)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -114,7 +108,7 @@ static struct ckc_host_place *find_place(struct ckc_host_pools *all, const CUmem
 
 CUresult ckc_host_pool_of(CUmemoryPool *pool, const CUmemLocation *location, bool from_start)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 	struct ckc_host_place *p;
 	CUmemLocation place;
 	CUresult err = check_place(location, &place);
@@ -131,7 +125,7 @@ CUresult ckc_host_pool_of(CUmemoryPool *pool, const CUmemLocation *location, boo
 
 CUresult ckc_host_pool_set(const CUmemLocation *location, const struct ckc_pool *pool)
 {
-	struct ckc_host_pools *all = get_pools();
+	struct ckc_host_pools *all = ckc_host_pools_current();
 	struct ckc_host_place *p;
 	CUmemLocation place;
 	CUresult err = check_place(location, &place);
