@@ -24,11 +24,12 @@ OTHER = "127.0.0.2"
 
 @pytest.fixture
 def begin(tmp_path):
-    """Starts a server with the given options; it ends with the test."""
+    """Starts a server with the given options; it ends with the test. Its sessions may be without a command connection: sessions()
+    makes such, and a slow machine makes many of them in longer than the 10 s that a server waits for that connection."""
     servers = []
 
     def go(*options, **env):
-        servers.append(Server(tmp_path / "server", *options, **env))
+        servers.append(Server(tmp_path / "server", "--command-wait", "600", *options, **env))
         return servers[-1]
     yield go
     for s in servers:
