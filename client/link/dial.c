@@ -21,6 +21,7 @@
 
 CK_LOG_DEFINE("client");
 
+#define FIRST_MS 20   /* the shortest pause */
 #define CLOSED_MS 640 /* the longest pause before a server that closes connections is tried again */
 
 int ckc_dial_timeout_ms(void)
@@ -59,6 +60,17 @@ static int open_all(const struct ckc_connection *at, const char *address, const 
 	return ret;
 }
 
+/* Wait for @pause_ms, the longer the next time, before a server is tried again that has closed a
+ * connection. false: @error is another one, or that was the last time. */
+static bool wait_closed(unsigned int *pause_ms, int error)
+{
+	if ((error != -EPIPE && error != -ECONNRESET) || *pause_ms > CLOSED_MS)
+		return false;
+	usleep(*pause_ms * 1000);
+	*pause_ms *= 2;
+	return true;
+}
+
 /* The same again if a server closes a connection before the program has asked anything of it: that
  * of a host with more handshakes than it can make does (docs/security.md). */
 static int open_in_time(const struct ckc_connection *at, const char *address,
@@ -67,11 +79,8 @@ static int open_in_time(const struct ckc_connection *at, const char *address,
 	int ms = ckc_dial_timeout_ms();
 	int ret = open_all(at, address, at->address, chans, count, encrypted, ms);
 
-	for (unsigned int pause = 20; pause <= CLOSED_MS && (ret == -EPIPE || ret == -ECONNRESET);
-	     pause *= 2) {
-		usleep(pause * 1000);
+	for (unsigned int pause_ms = FIRST_MS; wait_closed(&pause_ms, ret);)
 		ret = open_all(at, address, at->address, chans, count, encrypted, ms);
-	}
 	return ret;
 }
 
@@ -239,6 +248,7 @@ int ckc_dial_begin(struct ckc_connection *at)
 	at->place = 0;
 	at->busy = 0;
 	at->patient = false;
+	at->pause_ms = FIRST_MS;
 	at->places = malloc(sizeof(*at->places));
 	if (!at->places)
 		return -ENOMEM;
@@ -274,12 +284,19 @@ bool ckc_dial_next(struct ckc_connection *at, bool waits)
 	return at->patient;
 }
 
+bool ckc_dial_unfinished(struct ckc_connection *at, int error)
+{
+	at->unfinished = at->pin[0] && wait_closed(&at->pause_ms, error);
+	return at->unfinished;
+}
+
 int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
 	int ret;
 
 	ck_secure_forget(at->secure, false); /* of an attempt before */
 	at->direct = false;
+	at->unfinished = false;
 	do
 		ret = at->places ? dial_named(at, at->places->list[at->place].address, chans)
 				 : dial_anywhere(at, chans);

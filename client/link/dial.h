@@ -31,6 +31,15 @@ void ckc_dial_end(struct ckc_connection *at);
  */
 int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]);
 
+/*
+ * The hello ended with @error, -errno: was it the handshake of TLS that the server did not finish?
+ * A client has finished it before the server has, so that a server with more handshakes than it can
+ * make seems to close a connection that is open. true: @at notes that the server must be tried
+ * again, and the pause before that is over. Not over TLS, and not for more than some seconds in
+ * all.
+ */
+bool ckc_dial_unfinished(struct ckc_connection *at, int error);
+
 /* The server is full. */
 void ckc_dial_busy(struct ckc_connection *at);
 

@@ -289,7 +289,8 @@ CUresult ckc_hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *
 					 .xdr_res = (xdrproc_t)code_reply,
 				 });
 	if (ret < 0)
-		return report_unanswered(at, ret);
+		return ckc_dial_unfinished(at, ret) ? CUDA_ERROR_DEVICE_UNAVAILABLE
+						    : report_unanswered(at, ret);
 	err = choose_transport(c, chan);
 	if (!err)
 		err = hello_status(c, &c->hello);

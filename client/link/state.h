@@ -42,6 +42,8 @@ struct ckc_connection {
 	unsigned int place;	  /* the one of them that is being tried */
 	unsigned int busy;	  /* the first that was full, from 1 on; 0: none */
 	bool patient;		  /* none has a session: wait at this one */
+	bool unfinished;	  /* the one being tried did not finish a handshake: try it again */
+	unsigned int pause_ms;	  /* before such another attempt */
 	char address[512];	  /* the server's address as found */
 	char joins[512];	  /* resolved: the name may change its meaning */
 	char pin[72];		  /* of the server's key; empty: no TLS */

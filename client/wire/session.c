@@ -218,7 +218,7 @@ static bool is_to_go_on(struct ckc_client *c, CUresult err)
 		return false;
 	if (status == CK_HELLO_BUSY)
 		ckc_dial_busy(&c->connection);
-	if (ckc_hello_was_asked(c))
+	if (ckc_hello_was_asked(c) || c->connection.unfinished)
 		more = true;
 	else if (status == CK_HELLO_WAIT)
 		more = ckc_queue_go_on(c, c->hello.message);

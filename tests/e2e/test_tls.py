@@ -428,6 +428,31 @@ def test_a_server_that_closes_an_unfinished_handshake_is_tried_again(own_tls, au
     middle.stop()
 
 
+def test_a_server_that_closes_before_it_has_finished_a_handshake_is_tried_again(own_tls, authority, app):
+    """The client has finished it, and has said hello."""
+    class Closer(Middle):
+        closed = 0
+        answered = collections.Counter()
+
+        def pass_on(self, s, other, to_server):
+            pair = frozenset((s, other))
+            with contextlib.suppress(OSError):
+                while data := s.recv(1 << 16):
+                    if not to_server:
+                        self.answered[pair] += len(data)
+                    elif self.answered[pair] > 500 and self.closed < 3:     # the certificate
+                        self.closed += 1
+                        break
+                    other.sendall(data)
+            for end in (s, other):
+                end.close()
+
+    middle = Closer(own_tls.port)
+    computes(run([app("vector_add")], client_env(middle.address, CRICKET_TLS_CA=str(authority.ca))))
+    assert middle.closed == 3
+    middle.stop()
+
+
 @pytest.fixture
 def own_tls(tmp_path, files):
     with serving(tmp_path / "own", files) as server:
