@@ -61,10 +61,10 @@ CUresult ck_serve_capture_begin(struct cks_request *q, ck_capture_begin_args *a,
 	was = cks_handles_mark(q->session->handles, a->stream,
 			       a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
 	cks_status_capture(q->session);
-	ck_lock(&q->session->leases->lock); /* whoever looks at streams there has done so */
+	ck_lock(&q->session->captures);
 	q->session->captured = true;
 	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(stream);
-	ck_unlock(&q->session->leases->lock);
+	ck_unlock(&q->session->captures);
 	if (err)
 		cks_handles_mark(q->session->handles, a->stream, was);
 	return err;

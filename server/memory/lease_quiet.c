@@ -3,11 +3,13 @@
  * it allocates that memory again. A wait for all work would be wrong: work may wait for commands
  * that the program submits later, and they would be behind the wait.
  *
- * Whoever synchronises a context in which a stream is captured, or queries the legacy stream there,
- * may end the capture. The client sees to that for the program's own waits. Others, as for a page
- * that a thread accesses, have nothing to do with captures of other threads. Once a session has
- * captured, they look at the streams that are not captured instead.
+ * Whoever synchronises a context in which a stream is captured, or queries that stream or the
+ * legacy one, may end the capture. The client sees to that for the program's own waits. Others, as
+ * for a page that a thread accesses, have nothing to do with captures of other threads, which may
+ * begin at any time. So they look at the streams that are not captured, under a lock without which
+ * no stream joins a capture.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,8 +22,9 @@
 
 #define TIME_MOST ((uint64_t)1000000000) /* for which a client may have other commands wait */
 
-#define LOOK_FIRST 20000l  /* ns between two looks; then more, */
-#define LOOK_MOST 1000000l /* up to this */
+#define LOOK_SPIN 100000u   /* ns after which looks have pauses between them */
+#define LOOK_PART 32	   /* of the time that the wait has taken so far, but */
+#define LOOK_MOST 1000000u /* ns at most */
 
 /* A destroyed stream whose work was not over. */
 struct cks_ended_stream {
@@ -46,8 +49,8 @@ static bool is_capturing(CUstream stream)
 	       status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* The context is current. During a capture, not even a stream's flags can be asked for: the legacy
- * stream is left out with any. */
+/* Call with the lock of captures held and the context current. During a capture, not even a
+ * stream's flags can be asked for: the legacy stream is left out with any. */
 static bool streams_are_over(struct cks_session *s, uint64_t id)
 {
 	struct cks_object object;
@@ -77,10 +80,18 @@ static bool context_is_over(struct cks_session *s, uint64_t id, CUcontext contex
 	return over;
 }
 
-static void look_again(struct timespec *pause)
+/* Let some time pass before the next look of a wait that began at @began. */
+static void look_again(uint64_t began)
 {
-	pause->tv_nsec = pause->tv_nsec ? ck_min(pause->tv_nsec * 2, LOOK_MOST) : LOOK_FIRST;
-	nanosleep(pause, NULL);
+	uint64_t waited = ck_now_ns() - began;
+	struct timespec pause = {
+		.tv_nsec = (long)ck_min(waited / LOOK_PART, (uint64_t)LOOK_MOST),
+	};
+
+	if (waited < LOOK_SPIN)
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
 }
 
 /* --- destroyed streams */
@@ -137,9 +148,11 @@ void cks_lease_note_stream(struct cks_request *q, CUstream stream)
 	struct cks_leases *l = q->session->leases;
 
 	ck_lock(&l->lock);
+	ck_lock(&q->session->captures);
 	if (ck_driver.cuStreamQuery && ck_driver.cuEventQuery && !is_capturing(stream) &&
 	    !work_is_over(ck_driver.cuStreamQuery(stream)))
 		add_ended(l, stream, q->ctx);
+	ck_unlock(&q->session->captures);
 	ck_unlock(&l->lock);
 }
 
@@ -195,10 +208,12 @@ static bool is_over(struct cks_request *q, const ck_lease_quiet_args *a)
 
 	ck_lock(&s->contexts);
 	ck_lock(&s->leases->lock);
+	ck_lock(&s->captures);
 	if (!a->all && cks_stream_find(q, a->stream, &stream))
 		over = is_capturing(stream) || work_is_over(ck_driver.cuStreamQuery(stream));
 	else
 		over = contexts_are_over(s) && ended_are_over(s->leases);
+	ck_unlock(&s->captures);
 	ck_unlock(&s->leases->lock);
 	ck_unlock(&s->contexts);
 	return over;
@@ -207,33 +222,44 @@ static bool is_over(struct cks_request *q, const ck_lease_quiet_args *a)
 CUresult ck_serve_lease_quiet(struct cks_request *q, ck_lease_quiet_args *a,
 			      ck_lease_quiet_res *res)
 {
-	uint64_t end = ck_now_ns() + ck_min((uint64_t)a->time, TIME_MOST);
-	struct timespec pause = {0};
+	const uint64_t began = ck_now_ns(), end = began + ck_min((uint64_t)a->time, TIME_MOST);
 
 	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
 	    !ck_driver.cuCtxPopCurrent_v2 || !ck_driver.cuEventQuery)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	while (!(res->over = is_over(q, a)) && ck_now_ns() < end)
-		look_again(&pause);
+		look_again(began);
 	return CUDA_SUCCESS;
+}
+
+/* Is the work over of the current context, with id @id, and of its streams that were destroyed? */
+static bool current_is_over(struct cks_session *s, uint64_t id)
+{
+	const struct cks_ended_stream *e;
+	bool over;
+
+	ck_lock(&s->contexts);
+	ck_lock(&s->leases->lock);
+	ck_lock(&s->captures);
+	over = streams_are_over(s, id);
+	if (!ended_are_over(s->leases)) {
+		for (e = s->leases->ended; e && over; e = e->next)
+			over = e->context != id;
+	}
+	ck_unlock(&s->captures);
+	ck_unlock(&s->leases->lock);
+	ck_unlock(&s->contexts);
+	return over;
 }
 
 CUresult cks_context_wait(struct cks_session *s, uint64_t id)
 {
-	struct timespec pause = {0};
-	bool over;
+	const uint64_t began = ck_now_ns();
 
-	if (!ck_driver.cuCtxSynchronize)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	while (s->captured && ck_driver.cuStreamQuery) {
-		ck_lock(&s->contexts);
-		ck_lock(&s->leases->lock);
-		over = streams_are_over(s, id);
-		ck_unlock(&s->leases->lock);
-		ck_unlock(&s->contexts);
-		if (over)
-			return CUDA_SUCCESS; /* an error is the next call's too */
-		look_again(&pause);
-	}
-	return ck_driver.cuCtxSynchronize();
+	if (!ck_driver.cuStreamQuery || !ck_driver.cuEventQuery)
+		return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize()
+						  : CUDA_ERROR_NOT_SUPPORTED;
+	while (!current_is_over(s, id))
+		look_again(began);
+	return CUDA_SUCCESS; /* an error is the next call's too */
 }

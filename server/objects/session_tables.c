@@ -43,6 +43,7 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 		return -ENOMEM;
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PROGRESS);
 	s->contexts = (struct ck_mutex)CK_MUTEX(CK_RANK_CONTEXTS);
+	s->captures = (struct ck_mutex)CK_MUTEX(CK_RANK_CAPTURES);
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
@@ -101,5 +102,6 @@ void cks_session_destroy(struct cks_session *s)
 	cks_faults_fini(&s->faults);
 	ck_mutex_destroy(&s->lock);
 	ck_mutex_destroy(&s->contexts);
+	ck_mutex_destroy(&s->captures);
 	free(s);
 }

@@ -14,6 +14,7 @@ enum ck_rank {
 	CK_RANK_WARM,	     /* contexts that are held ready; calls of the driver */
 	CK_RANK_MAPPINGS,    /* mapped memory: the driver's view and the tables' */
 	CK_RANK_LEASES,	     /* leases of device memory: units and the devices that use them */
+	CK_RANK_CAPTURES,    /* which streams are captured, against looks at them */
 	CK_RANK_SHARES,	     /* memory that is left with the broker or may not be shared */
 	CK_RANK_M3_NEWS,     /* subscriptions to the broker's news */
 	CK_RANK_LINK,	     /* one link, except its count of users */

@@ -87,6 +87,7 @@ struct cks_session {
 	struct cks_stream_holds holds;
 	/* it has begun a capture: memory/lease_quiet.c, objects/event.c */
 	_Atomic bool captured;
+	struct ck_mutex captures; /* held while a stream joins one, or streams are looked at */
 	struct ck_mutex contexts; /* held while one ends, or its work is waited for */
 	_Atomic uint32_t
 		gpus[CK_NOTED_GPUS]; /* by device: a mark if it has a context there, else 0 */

@@ -24,9 +24,8 @@
 
 static struct cks_session *session;
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
-static CUresult (*wait_in_driver)(void);
-static unsigned int waits;
-static bool locked; /* during a wait */
+static CUresult (*query_in_driver)(CUstream);
+static _Atomic bool waits, allocated;
 static int listener, unit = -1;
 
 static void ok(CUresult err)
@@ -63,15 +62,25 @@ static void start_broker(void)
 	cks_broker_link(address.sun_path, -1, getuid());
 }
 
-/* The work needs another thread of the program, which needs the leases: it allocates. */
-static CUresult wait_for_work(void)
+/* Another thread of the program allocates, which needs the leases, and only then the work ends. */
+static void *allocate(void *unused)
 {
-	waits++;
-	if (ck_trylock(&session->leases->lock) == 0)
-		ck_unlock(&session->leases->lock);
-	else
-		locked = true;
-	return wait_in_driver();
+	ck_lock(&session->leases->lock);
+	allocated = true;
+	ck_unlock(&session->leases->lock);
+	return unused;
+}
+
+static CUresult query_work(CUstream stream)
+{
+	pthread_t thread;
+
+	if (!waits) {
+		waits = true;
+		assert_int_equal(pthread_create(&thread, NULL, allocate, NULL), 0);
+		pthread_detach(thread);
+	}
+	return allocated ? query_in_driver(stream) : CUDA_ERROR_NOT_READY;
 }
 
 static int begin(void **state)
@@ -92,8 +101,8 @@ static int begin(void **state)
 	ok(ck_driver.cuMemCreate(&memory, CK_LEASE_CHUNK, &prop, 0));
 	ok(ck_driver.cuMemExportToShareableHandle(&unit, memory,
 						  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	wait_in_driver = ck_driver.cuCtxSynchronize;
-	ck_driver.cuCtxSynchronize = wait_for_work;
+	query_in_driver = ck_driver.cuStreamQuery;
+	ck_driver.cuStreamQuery = query_work;
 	start_broker();
 	return cks_session_create(NULL, NULL, 1, &session);
 }
@@ -124,10 +133,9 @@ static void the_last_close_waits_without_the_lock(void **state)
 	assert_int_equal(again, at);
 	ok(ck_driver.cuMemsetD8_v2(at, 1, 1024));
 	assert_true(cks_lease_close(&q, at));
-	assert_int_equal(waits, 0);
+	assert_false(waits);
 	assert_true(cks_lease_close(&q, at));
-	assert_int_equal(waits, 1);
-	assert_false(locked);
+	assert_true(waits && allocated);
 	assert_int_not_equal(ck_driver.cuMemsetD8_v2(at, 1, 1024), CUDA_SUCCESS);
 	assert_false(cks_lease_close(&q, at));
 }
