@@ -1,8 +1,21 @@
 """tests/e2e/ports.py - TCP ports of the loopback interface for tests that run beside one another."""
+import collections
 import contextlib
+import os
 import pathlib
 import random
 import socket
+
+
+# Of this process: a test may want one of them to stay without a listener.
+LAST = collections.deque(maxlen=100)
+
+
+def is_of_others(port):
+    """Whether a test may take it that runs beside this one: in another process of pytest, or with another sanitizer."""
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    kind = next((i for i, name in enumerate(("SAN", "TSAN"), 1) if os.environ.get(f"CRICKET_TEST_{name}", "") not in ("", "0")), 0)
+    return port % 3 != kind or port // 3 % workers != int(worker.removeprefix("gw"))
 
 
 def free_port():
@@ -14,8 +27,11 @@ def free_port():
     first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(max(first - 20000, 1024), max(first, 2048))
+        if port in LAST or is_of_others(port):
+            continue
         with socket.socket() as s, contextlib.suppress(OSError):
             s.bind(("127.0.0.1", port))
+            LAST.append(port)
             return port
 
 
