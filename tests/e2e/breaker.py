@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 
+from conftest import HANG
 from ports import reserve_port
 
 PIECE = 1 << 16
@@ -134,7 +135,7 @@ class Breaker:
         done = threading.Event()
         self.jobs.append(lambda: (job(), done.set()))
         self.wake.send(b"j")
-        assert done.wait(10)
+        assert done.wait(HANG)
 
     def dark(self, how="rst"):
         def job():

@@ -38,6 +38,7 @@ NETWORK_CLIENT = ROOT / "cpu" / f"build{KIND}" / "network" / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
 SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
 PATIENCE = 3 * SLOW  # how much longer a wait may take on a machine that is busy with other work
+HANG = 100 * SLOW    # seconds after which something hangs that takes a moment
 LONGEST = 300       # seconds that a test may take
 TRANSPORTS = ("tcp", "unix", "shm")
 
@@ -56,7 +57,8 @@ class Result:
 
 
 def clean_env(**more):
-    """This process's environment without anything that steers CUDA or Cricket, plus MORE."""
+    """This process's environment without anything that steers CUDA or Cricket, plus MORE. The machine may stand still for longer
+    than the 10 s that a program usually gives a server."""
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(("CRICKET_", "CUDA_", "LD_PRELOAD", "REMOTE_GPU"))}
     if SAN:
@@ -72,6 +74,7 @@ def clean_env(**more):
     env["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
     # What other programs of this user do on the emulated GPU is not for these to see.
     env["CRICKET_EMU"] = f"usage=/dev/shm/cricket-emu-test-{os.getpid()}"
+    env["CRICKET_TIMEOUT"] = "60"
     more = dict(more)
     emulated = more.pop("CRICKET_EMU", "")
     env.update(more)
@@ -94,7 +97,7 @@ def runtime():
     if not SAN and not TSAN:
         return ""
     name = subprocess.run(["gcc", f"-print-file-name=lib{'asan' if SAN else 'tsan'}.so"],
-                          capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+                          capture_output=True, text=True, check=True, timeout=HANG).stdout.strip()
     return os.path.realpath(name)
 
 
@@ -116,9 +119,8 @@ def command_env(**more):
 
 
 def client_env(address, **more):
-    """The environment of a program that is to use the server at ADDRESS (None: not named). The machine may stand
-    still for longer than the 10 s that a program usually gives a server."""
-    env = clean_env(LD_PRELOAD=preload(), CRICKET_TIMEOUT="60")
+    """The environment of a program that is to use the server at ADDRESS (None: not named)."""
+    env = clean_env(LD_PRELOAD=preload())
     if address is not None:
         env["REMOTE_GPU_ADDRESS"] = str(address)
     env.update(more)

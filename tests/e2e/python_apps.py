@@ -47,8 +47,7 @@ def run_as_installed(packages, tmp_path):
         pytest.skip("starts the emulated GPU itself")
 
     def go(program):
-        env = command_env(**QUIET, CUPY_CACHE_DIR=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path),
-                          CRICKET_TIMEOUT="60")
+        env = command_env(**QUIET, CUPY_CACHE_DIR=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path))
         return run([PRODUCTS / "cricket", "run", "-s", "emu", "--", packages / "bin" / "python3", PROGRAMS / program], env, timeout=180)
     return go
 

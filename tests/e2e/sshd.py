@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import SLOW, wait_until
+from conftest import HANG, wait_until
 from ports import free_port
 
 
@@ -41,4 +41,4 @@ def sshd_in(folder, *lines):
                f"UserKnownHostsFile=/dev/null -o ExitOnForwardFailure=yes -o LogLevel=ERROR")
     finally:
         daemon.terminate()
-        daemon.wait(30 * SLOW)
+        daemon.wait(HANG)

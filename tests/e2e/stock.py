@@ -2,7 +2,7 @@
 import shutil
 import subprocess
 
-from conftest import ROOT
+from conftest import HANG, ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
 IMAGE = EXAMPLES / "add_one.ptx"
@@ -11,7 +11,7 @@ IMAGE = EXAMPLES / "add_one.ptx"
 def flags(what):
     """What pkg-config says of libtirpc."""
     return subprocess.run(["pkg-config", what, "libtirpc"], capture_output=True, text=True, check=True,
-                          timeout=10).stdout.split()
+                          timeout=HANG).stdout.split()
 
 
 def build(folder, protocol):
@@ -31,4 +31,4 @@ def build(folder, protocol):
 def name_of_image():
     """The hash by which the server knows IMAGE."""
     return subprocess.run(["b2sum", "-l", "256", IMAGE], capture_output=True, text=True, check=True,
-                          timeout=10).stdout.split()[0]
+                          timeout=HANG).stdout.split()[0]

@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 
-from conftest import ROOT, SLOW
+from conftest import HANG, ROOT
 
 HELLO, JOIN = 1, 2
 COMMANDS, CALLS = 1, 2      # kinds of connections that join
@@ -102,11 +102,11 @@ class Session:
 
     def connect(self):
         if self.transport == "tcp":
-            connection = socket.create_connection(("127.0.0.1", self.server.port), 30 * SLOW, (self.source, 0))
+            connection = socket.create_connection(("127.0.0.1", self.server.port), HANG, (self.source, 0))
         else:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(self.server.unix))
-        connection.settimeout(30 * SLOW)
+        connection.settimeout(HANG)
         self.connections.append(connection)
         return connection
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, Server, clean_env, run, wait_until
+from conftest import HANG, PRODUCTS, ROOT, Server, clean_env, run, wait_until
 from ports import free_port
 from test_command import COUNT, CRICKET, Holder, configure, home  # noqa: F401 (a fixture)
 
@@ -110,7 +110,7 @@ def test_the_exporter_shows_the_server_that_is_named(two, tmp_path):
         wait_until(lambda: reported() == servers[1].process.pid, 30, "it shows the named one")
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANG)
 
 
 def test_a_server_without_a_status_socket_is_not_replaced_by_another(two):

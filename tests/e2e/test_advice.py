@@ -23,7 +23,7 @@ OTHER = "sha256:" + "0" * 64
 @pytest.fixture(name="home")
 def fixture_home(tmp_path):
     (tmp_path / "cricket").mkdir()
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path))
 
 
 @pytest.fixture(name="careful", scope="module")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, HANG, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 
 MIB = 1 << 20
 CHUNK = 2 * MIB
@@ -168,7 +168,7 @@ input()
         assert all(count == different for count, different in counts)
         assert sum(count for count, _ in counts) == total
         for p in two:
-            p.communicate("\n", timeout=30)
+            p.communicate("\n", timeout=HANG)
             assert p.returncode == 0
 
 
@@ -187,7 +187,7 @@ while len(got) < {total} and time.monotonic() < end:
 say(len(got))
 """, client_env(small.address("unix")))
     assert int(greedy.out) == total, greedy.err
-    out, _ = idle.communicate("\n", timeout=30)
+    out, _ = idle.communicate("\n", timeout=HANG)
     assert out.strip().isdigit() and idle.returncode == 0
 
 
@@ -204,8 +204,8 @@ say(cuda.cuCtxSynchronize(), left() >= 0)
     assert new.stdout.readline() == "ready\n"
     greedy = begin("current()\nfill()\nsay(1)\ninput()", client_env(small.address("unix")))
     assert greedy.stdout.readline() == "1\n"
-    out, _ = new.communicate("\n", timeout=30)
-    greedy.communicate("\n", timeout=30)
+    out, _ = new.communicate("\n", timeout=HANG)
+    greedy.communicate("\n", timeout=HANG)
     assert out in ("0 0\n0 True\n", "True 0\n0 True\n") and new.returncode == greedy.returncode == 0
 
 
@@ -390,7 +390,7 @@ def test_an_idle_session_keeps_little_more_than_it_uses(tmp_path):
         wait_until(lambda: held() and held()[0] > 200 * MIB, 5, "the lease is there")
         wait_until(lambda: 2 * CHUNK <= held()[0] <= 2 * CHUNK + 16 * MIB, 12, "all but the memory in use is back")
     finally:
-        idle.communicate("\n", timeout=30)
+        idle.communicate("\n", timeout=HANG)
         server.stop()
 
 
@@ -527,9 +527,9 @@ for _ in sys.stdin:
     try:
         assert greedy.stdout.readline() == waiting.stdout.readline() == "ready\n"
         goes_back(server, greedy)
-        out, _ = waiting.communicate("\n", timeout=30)
+        out, _ = waiting.communicate("\n", timeout=HANG)
         assert out == "done\n" and waiting.returncode == 0
     finally:
         waiting.kill()
-        greedy.communicate(timeout=30)
+        greedy.communicate(timeout=HANG)
         server.stop()

@@ -199,7 +199,7 @@ def test_a_stage_that_there_is_no_time_for_is_said_to_be_left_out(tmp_path):
 def survive(tmp_path, cut, **env):
     """A run of the demonstration; its temporary folders are the test's."""
     return run([BENCH / "survive.sh"],
-               clean_env(DRIVER="emu", CUT_S=str(cut), CRICKET_TIMEOUT="60", TMPDIR=str(tmp_path), **env), 120)
+               clean_env(DRIVER="emu", CUT_S=str(cut), TMPDIR=str(tmp_path), **env), 120)
 
 
 def test_a_training_survives_all_that_is_shown(tmp_path, app):
@@ -233,7 +233,7 @@ def test_without_a_checkpoint_the_rest_is_shown(tmp_path, app, fails, line, stat
 def test_a_training_alternates_between_two_gpus(tmp_path, app):
     app("training")
     result = run([BENCH / "other_gpu.py", "--driver", "emu", "--moves", "4"],
-                 clean_env(CRICKET_TIMEOUT="60", TMPDIR=str(tmp_path)), 120)
+                 clean_env(TMPDIR=str(tmp_path)), 120)
     assert result.status == 0, result.out + result.err
     rows = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
     before, after = (r for r in rows if r["name"] == "facts")

@@ -25,7 +25,7 @@ COUNT = "import ctypes; c, n = ctypes.CDLL('libcuda.so.1'), ctypes.c_int(); prin
 @pytest.fixture
 def home(tmp_path):
     (tmp_path / "config" / "cricket").mkdir(parents=True)
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"))
 
 
 def configure(home, text):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import DRIVER, SERVER, SLOW, clean_env, client_env, wait_until
+from conftest import DRIVER, HANG, SERVER, SLOW, clean_env, client_env, wait_until
 from criu import criu
 from travel import (PROGRAM, STEPS, ctl, programs_that_end_with_the_test, result_without_a_checkpoint,  # noqa: F401
                     servers_with_criu, session_of)
@@ -192,7 +192,7 @@ def test_program_and_session_are_written_one_after_the_other_and_go_on_together(
         wait_until(lambda: "step 20\n" in out.read_text(), 60, "step 20")
         checkpoint(first, tmp_path / "session")
         dump_program(pid, tmp_path / "program")
-        program.wait(10)
+        program.wait(HANG)
         first.kill()
         second = servers("second")
         where.write_text(second.address("tcp"))

@@ -32,7 +32,7 @@ def fixture_env(tmp_path):
     for name, text in scripts.items():
         (tmp_path / name).write_text(f"#!/bin/sh -e\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60", WHEEL=str(wheel),
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), WHEEL=str(wheel),
                      PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
 
 

@@ -15,7 +15,7 @@ import threading
 
 import pytest
 
-from conftest import CLIENT, PRODUCTS, ROOT, SLOW, Server, clean_env, listens, run, wait_until
+from conftest import CLIENT, HANG, PRODUCTS, ROOT, SLOW, Server, clean_env, listens, run, wait_until
 from ports import free_port
 
 CRICKET = PRODUCTS / "cricket"
@@ -32,7 +32,7 @@ print(c.cuInit(0), c.cuDeviceGetCount(ctypes.byref(n)), n.value)
 def home(tmp_path):
     """The environment of a user with a configuration folder of their own."""
     (tmp_path / "cricket").mkdir()
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path))
 
 
 def configure(home, text):
@@ -341,7 +341,7 @@ def test_status_watch_goes_on_until_the_server_ends(own_server, home, holder):
     assert [line.split()[0] for line in lines] == [f"{socket.gethostname()}:", "GPU", "SESSION", lines[3].split()[0]] * 2
     own_server.stop()
     assert not os.path.exists(f"{own_server.unix}.status")
-    out, err = process.communicate(timeout=30 * SLOW)
+    out, err = process.communicate(timeout=HANG)
     assert process.returncode == 1 and "cricket: the server has ended" in err, out
 
 
@@ -377,7 +377,7 @@ def test_a_command_that_takes_long_shows_its_time_on_a_terminal(home, tmp_path):
                 wait_until(lambda: process.has("\rcricket: suspend s1 (3 MiB): 2 s"), 20, "the time is shown")
                 peer.sendall(b'{"ok": true, "session": "s1", "memory": 1048576, "ms": 2100}\n')
                 wait_until(lambda: process.has("\r\033[Ks1: 1 MiB in 2100 ms"), 20, "the answer is shown")
-            assert process.process.wait(20 * SLOW) == 0
+            assert process.process.wait(HANG) == 0
         finally:
             process.end()
 
@@ -399,7 +399,7 @@ def test_a_checkpoint_shows_what_has_been_written(home, tmp_path):
                 assert "\rcricket: checkpoint s1: " in process.shown
                 peer.sendall(b'{"ok": true, "size": 8388608, "stored": 5242880}\n')
                 wait_until(lambda: process.has("8 MiB, compressed to 5 MiB"), 20, "the answer is shown")
-            assert process.process.wait(20 * SLOW) == 0
+            assert process.process.wait(HANG) == 0
         finally:
             process.end()
 
@@ -525,7 +525,7 @@ def test_top_shows_sorts_suspends_and_ends(own_server, home, holder):
         os.write(top.own, b"y")
         wait_until(lambda: not status(own_server, home)["sessions"], 20, "the session is gone")
         os.write(top.own, b"q")
-        assert top.process.wait(20 * SLOW) == 0
+        assert top.process.wait(HANG) == 0
     finally:
         top.end()
 
@@ -548,7 +548,7 @@ def test_top_has_a_line_for_each_gpu_a_filter_and_help(tmp_path, home):
         top.press("\n", "with no-such")
         top.press("\033", program)
         os.write(top.own, b"q")
-        assert top.process.wait(20 * SLOW) == 0
+        assert top.process.wait(HANG) == 0
     finally:
         top.end()
         holder.end()
@@ -673,4 +673,4 @@ def test_drain_lets_sessions_end_and_begins_none(own_server, home, holder):
     late = cricket(home, "run", "-s", where, sys.executable, "-c", COUNT)
     assert late.stdout.split()[0] != "0" and holder.call() == 0
     holder.end()
-    assert own_server.process.wait(20 * SLOW) == 0
+    assert own_server.process.wait(HANG) == 0

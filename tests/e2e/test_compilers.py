@@ -147,7 +147,7 @@ print("right")
 def test_what_compilers_return_is_ptx(tmp_path, library, source, program):
     (tmp_path / "library.c").write_text(source, encoding="utf-8")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / library, tmp_path / "library.c"], check=True)
-    env = command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path), CRICKET_TIMEOUT="60")
+    env = command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path))
     done = ended(start([PRODUCTS / "cricket", "run", "-s", "emu", "--", sys.executable, "-c", program, tmp_path / library,
                         tmp_path / "kernel.ptx"], env), 60)
     assert (done.status, done.out) == (0, "right\n"), done.out + done.err

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from conftest import SERVER, SLOW, Server, clean_env, client_env, ended, listens, start, wait_until
+from conftest import HANG, SERVER, SLOW, Server, clean_env, client_env, ended, listens, start, wait_until
 
 # Holds 64 MiB of device memory until somebody ends its stdin.
 HOLDER = """
@@ -39,7 +39,7 @@ class Asker:
     def __init__(self, server):
         wait_until(lambda: listens(f"{server.unix}.ctl"), 10, "the control socket is there")
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(30 * SLOW)
+        self.socket.settimeout(HANG)
         self.socket.connect(f"{server.unix}.ctl")
         self.file = self.socket.makefile("r", encoding="utf-8")
 
@@ -187,7 +187,7 @@ def test_ctl_says_what_is_wrong(own_server, tmp_path):
         done = ctl(own_server, *words)
         assert (done.returncode, done.stderr) == (2, f"cricket-rpc-server: usage: --ctl {usage}\n")
     alone = subprocess.run([SERVER, "--ctl-socket", tmp_path / "none", "--ctl", "sessions"], env=clean_env(),
-                            capture_output=True, text=True, timeout=10 * SLOW)
+                            capture_output=True, text=True, timeout=HANG)
     assert alone.returncode == 1 and "no server at" in alone.stderr
 
 
@@ -197,7 +197,7 @@ def test_the_socket_may_be_elsewhere(tmp_path):
     try:
         wait_until(lambda: listens(path), 10, "the control socket is there")
         r = subprocess.run([SERVER, "--ctl-socket", path, "--ctl", "sessions"], env=clean_env(), capture_output=True,
-                           text=True, timeout=10 * SLOW)
+                           text=True, timeout=HANG)
         assert r.returncode == 0 and r.stdout.startswith("SESSION"), r.stderr
         assert not os.path.exists(f"{server.unix}.ctl")
     finally:

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from conftest import is_alive, wait_until
+from conftest import HANG, is_alive, wait_until
 from criu import criu
 
 # A sparse file in memory at a fixed address, address ranges without memory, a second thread.
@@ -68,7 +68,7 @@ def test_a_process_with_sparse_memory_continues_where_it_was(counter, tmp_path):
     images = tmp_path / "images"
     images.mkdir()
     call(program, "dump", "--tree", process.pid, "--images-dir", images, "-v3", "--log-file", images / "dump.log")
-    process.wait(10)
+    process.wait(HANG)
     before = count()
     # five tebibytes of addresses and one of a sparse file: only what was written takes room
     assert sum(f.stat().st_size for f in images.iterdir()) < 256 << 20

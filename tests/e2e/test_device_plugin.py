@@ -32,7 +32,7 @@ class Node:
         with open(self.log_file, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [sys.executable, PLUGIN, "--server", address, "--kubelet", self.folder, "--interval", "0.1", "--command", PRODUCTS / "cricket",
-                 *options], stderr=log, env=clean_env(XDG_CONFIG_HOME=str(self.folder), CRICKET_TIMEOUT="60", **env))
+                 *options], stderr=log, env=clean_env(XDG_CONFIG_HOME=str(self.folder), **env))
 
     def log(self):
         return self.log_file.read_text(encoding="utf-8")

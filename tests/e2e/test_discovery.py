@@ -59,7 +59,7 @@ def usage(factory, n):
 
 @pytest.fixture(name="home")
 def fixture_home(tmp_path):
-    return clean_env(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="20")
+    return clean_env(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
 
 
 @contextlib.contextmanager
@@ -494,7 +494,7 @@ def test_the_client_waits_at_the_first_that_is_full(servers, tmp_path):
         place.write_text(f"{a.address('tcp')}\n127.0.0.1:{free_port()}\n")
         with holding(a.address("tcp")):
             program = start([sys.executable, PROGRAM, "show"], client_env(f"file:{place}", CRICKET_WAIT="60s"))
-            wait_until(lambda: states(clean_env(CRICKET_TIMEOUT="20"), a.address("tcp"))[0]["waiting"] == 1, 20, "it waits")
+            wait_until(lambda: states(clean_env(), a.address("tcp"))[0]["waiting"] == 1, 20, "it waits")
         result = ended(program, 60)
         assert result.status == 0 and "show: right" in result.out, result.err
 

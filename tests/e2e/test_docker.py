@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import KIND, PRODUCTS, ROOT, clean_env, run
+from conftest import HANG, KIND, PRODUCTS, ROOT, clean_env, run
 
 DOCKER = ROOT / "docker"
 FILES = sorted(p.name for p in DOCKER.glob("Dockerfile.*"))
@@ -47,7 +47,7 @@ def test_an_image_runs_nothing_but_what_ci_runs(name):
             "tools/portable.sh --cc", "make -C tests/test_apps bin/vector_add bin/matmul",      # tests/systems/portable.sh
             "rm -rf /var/lib/apt/lists"}
     deps = subprocess.run([ROOT / "tools" / "deps.sh", "--help"], capture_output=True, text=True,
-                          check=True, timeout=20).stdout
+                          check=True, timeout=HANG).stdout
     assert commands(name)
     for command in commands(name):
         program, *words = command.split()

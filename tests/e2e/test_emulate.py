@@ -27,7 +27,7 @@ sys.stdin.read()
 def fixture_env(tmp_path):
     """The environment of a user without a configuration; the folders of the servers are in RUN."""
     (tmp_path / "run").mkdir()
-    return command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60")
+    return command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"))
 
 
 def emulate(env, *command, cricket=CRICKET, options=()):

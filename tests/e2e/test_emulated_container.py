@@ -72,7 +72,7 @@ def fixture_env(tmp_path):
     for name in ("docker", "podman"):
         (tmp_path / "bin" / name).write_text(ENGINE.format(python=sys.executable, folder=str(tmp_path)), encoding="utf-8")
         (tmp_path / "bin" / name).chmod(0o755)
-    env = clean_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60")
+    env = clean_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"))
     return {**env, "PATH": f"{tmp_path / 'bin'}:{env['PATH']}"}
 
 

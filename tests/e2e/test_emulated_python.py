@@ -56,7 +56,7 @@ def fixture_env(tmp_path):
     group, entry = re.search(r'entry_points=\{"(\w+)": \["([^"]+)"\]\}', (ROOT / "python" / "setup.py").read_text(encoding="utf-8")).groups()
     (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
     env = clean_env(PYTHONPATH=str(site), PATH=f"{PRODUCTS}:{os.environ['PATH']}", XDG_CONFIG_HOME=str(tmp_path),
-                    XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60", PYTHONDONTWRITEBYTECODE="1")
+                    XDG_RUNTIME_DIR=str(tmp_path / "run"), PYTHONDONTWRITEBYTECODE="1")
     # with these, a pytest in the test takes itself for a process of the pytest that runs it
     return {name: value for name, value in env.items() if not name.startswith("PYTEST_")}
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import stock
-from conftest import KIND, ROOT, clean_env, client_env, run
+from conftest import HANG, KIND, ROOT, clean_env, client_env, run
 from stranger import COMMANDS, HELLO, JOIN, NUMBERS, Session, call, opaque, received, results, u32, u64
 
 PROC_UNAVAIL = 3
@@ -156,7 +156,7 @@ def test_an_unknown_call_is_refused_and_the_session_lives(server, payload):
 
 
 def test_a_newer_hello_is_taken(server):
-    connection = socket.create_connection(("127.0.0.1", server.port), 30)
+    connection = socket.create_connection(("127.0.0.1", server.port), HANG)
     args = u32(1) + opaque(b"9.9") + opaque(b"") + opaque(b"newer") + opaque(b"here") + u32(1)
     connection.sendall(call(HELLO, args + opaque(b"a field of 9.9") + u32(7)))
     reply = results(connection)

@@ -21,7 +21,7 @@ import urllib.request
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, listens, run, wait_until
+from conftest import HANG, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, listens, run, wait_until
 from ports import free_port
 from test_command import HOLDER, Holder, cricket
 
@@ -31,7 +31,7 @@ SAMPLE = re.compile(r'^(cricket_[a-z_]+)(?:\{([a-z]+="(?:[^"\\]|\\.)*"(?:,[a-z]+
 
 @pytest.fixture(name="home")
 def fixture_home(tmp_path):
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path))
 
 
 @pytest.fixture(name="holder")
@@ -69,7 +69,7 @@ class Exporter:
 
     def end(self):
         self.process.terminate()
-        _, err = self.process.communicate(timeout=30 * SLOW)
+        _, err = self.process.communicate(timeout=HANG)
         assert self.process.returncode == 0 and "Sanitizer" not in err, err
 
 
@@ -357,11 +357,11 @@ def test_garbage_does_not_stop_it(own_server, home):
 
 def test_one_host_cannot_take_all_connections(own_server, home):
     with exporter(home, own_server.address("unix")) as e, contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), 5, ("127.0.0.2", 0))) for _ in range(100)]
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), HANG, ("127.0.0.2", 0))) for _ in range(100)]
         for s in silent:
             with contextlib.suppress(OSError):      # most are closed at once
                 s.sendall(b"G")
-        with socket.create_connection(("127.0.0.1", e.port), 5) as s:   # before the others time out
+        with socket.create_connection(("127.0.0.1", e.port), HANG) as s:   # before the others time out
             s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert b" 200 OK" in s.recv(1000)
 
@@ -381,7 +381,7 @@ def is_closed(s):
 def test_slow_clients_of_several_addresses_do_not_keep_out_others(own_server, home):
     """A line now and then keeps a connection in use, but the oldest one is closed for a new one, and no request takes for longer than 10 s."""
     with exporter(home, own_server.address("unix")) as e, contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), 5, (f"127.0.0.{2 + i // 16}", 0)))
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", e.port), HANG, (f"127.0.0.{2 + i // 16}", 0)))
                 for i in range(96)]
 
         def go_on(line):
@@ -428,7 +428,7 @@ def test_it_serves_at_a_unix_socket_too(own_server, home, tmp_path):
             with s.makefile("rb") as reply:
                 assert reply.readline().startswith(b"HTTP/1.1 200")
         process.terminate()
-        assert process.wait(30 * SLOW) == 0 and not path.exists()
+        assert process.wait(HANG) == 0 and not path.exists()
     finally:
         process.kill()
         process.wait()

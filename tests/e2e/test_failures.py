@@ -15,8 +15,7 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, is_alive,
-                      run, start, wait_until)
+from conftest import DRIVER, EXPECTED, HANG, SLOW, TRANSPORTS, Server, client_env, ended, is_alive, run, start, wait_until
 from ports import free_port
 
 
@@ -244,7 +243,7 @@ def test_the_server_is_killed_in_the_middle(app, own_server, kind, victim, trans
         after = run([app("vector_add")], client_env(own_server.address(transport)), 30)
         assert after.status == 0, after.err
     else:
-        own_server.process.wait(2)      # with much memory a process does not end at once
+        own_server.process.wait(HANG)      # with much memory a process does not end at once
         wait_until(lambda: not is_alive(worker), 2, "the worker goes with its supervisor")
 
 
@@ -418,7 +417,7 @@ def test_a_client_that_is_killed_with_a_function_pending_leaves_no_worker(server
     process.kill()
     server.wait_idle()
     assert time.monotonic() - began < 1.5 * SLOW
-    process.communicate(timeout=10)
+    process.communicate(timeout=HANG)
 
 
 @pytest.mark.parametrize("how, status", [("leave", 0), ("exit", 3)])

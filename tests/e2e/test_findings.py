@@ -33,7 +33,7 @@ KERNELS = expectations()
 @pytest.fixture(name="env")
 def fixture_env(tmp_path):
     (tmp_path / "run").mkdir()
-    return command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), CRICKET_TIMEOUT="60")
+    return command_env(XDG_CONFIG_HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"))
 
 
 def check(env, *command, options=()):

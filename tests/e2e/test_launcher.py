@@ -15,7 +15,7 @@ import uuid
 
 import pytest
 
-from conftest import CLIENT, DRIVER, EMULATED, KIND, PRODUCTS, ROOT, SLOW, clean_env, client_env
+from conftest import CLIENT, DRIVER, EMULATED, HANG, KIND, PRODUCTS, ROOT, SLOW, clean_env, client_env
 
 LAUNCHER = PRODUCTS / "gpu_launcher"
 # By which driver, or by which server: CRICKET_TEST_LAUNCHER="--connect HOST".
@@ -324,7 +324,7 @@ def test_input_ends_with_its_brace(launch_env):
         process.stdin.flush()
         assert json.loads(process.stdout.read())["results"]["R"] == SAXPY
         process.stdin.close()
-        assert process.wait(timeout=10 * SLOW) == 0
+        assert process.wait(timeout=HANG) == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"scalars": [1', '{"a": "', "[]", "x", "{]", '{"a" 1}',
@@ -404,7 +404,7 @@ def test_a_message_can_be_too_large(launch):
                                        ["--cache", "dance"], ["--format", "xml"]])
 def test_wrong_usage_is_said_as_the_seed_did(arguments):
     done = subprocess.run([str(LAUNCHER), *arguments], stdin=subprocess.DEVNULL, env=clean_env(),
-                          capture_output=True, timeout=20 * SLOW, check=False)
+                          capture_output=True, timeout=HANG, check=False)
     assert "Usage: gpu_launcher" in done.stderr.decode()
     Answer(done).error(1, "USAGE")
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, SLOW, clean_env, is_alive, wait_until
+from conftest import HANG, ROOT, SLOW, clean_env, is_alive, wait_until
 from test_launcher import LAUNCHER, WAY, Answer
 
 SOURCE = """#include "by.h"
@@ -61,7 +61,7 @@ class Kitchen:
 
     def tool(self, *arguments):
         return subprocess.run([str(LAUNCHER), "--cache-dir", str(self.cache), *map(str, arguments)],
-                              env=self.env, capture_output=True, text=True, timeout=20 * SLOW, check=False)
+                              env=self.env, capture_output=True, text=True, timeout=HANG, check=False)
 
     def entries(self):
         return sorted(self.cache.glob("kernel_*"))
@@ -304,7 +304,7 @@ def test_compiling_needs_no_gpu(kitchen):
     done = subprocess.run([str(c) for c in (LAUNCHER, "--cache-dir", kitchen.cache, "--compiler",
                                             kitchen.compiler, "--compile", "-", "my/kernel")],
                           input=b"// no include\n", env=kitchen.env, capture_output=True,
-                          timeout=20 * SLOW, check=False)
+                          timeout=HANG, check=False)
     assert pathlib.Path(json.loads(done.stdout)["source"]).name == "my_kernel.cu"
     kitchen.source.write_text("wrong")
     done = kitchen.tool("--compiler", kitchen.compiler, "--compile", kitchen.source)

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT, SLOW, children_of, clean_env, is_alive, listens, run, start, ended, wait_until
+from conftest import HANG, ROOT, SLOW, children_of, clean_env, ended, is_alive, listens, run, start, wait_until
 from test_launcher import EXAMPLE, KERNELS, LAUNCHER, SAXPY, WAY, Answer
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -302,7 +302,7 @@ def frame_of(text, data=b"", size=None, length=None, magic=0xCDA0CAFE, version=1
     ids=["version", "lengths", "text", "head", "huge", "list", "magic", "offset", "overflow"])
 def test_frames_that_make_no_sense(message, words):
     done = subprocess.run([str(LAUNCHER), *WAY, "--batch"], input=message, env=clean_env(),
-                          capture_output=True, timeout=20 * SLOW, check=False)
+                          capture_output=True, timeout=HANG, check=False)
     assert done.returncode in (2, 5)
     assert done.stdout.startswith(b"\xfe\xca\xa0\xcd")
     length, = struct.unpack_from("<I", done.stdout, 16)
@@ -314,7 +314,7 @@ def test_one_launch_by_a_frame():
     message = b"".join(encode(document, [struct.pack("<2f", 1, 2), struct.pack("<2f", 10, 20)]))
     done = subprocess.run([str(LAUNCHER), *WAY, "--format", "bin", str(KERNELS), "saxpyKernel",
                            *"1 1 1 32 1 1".split()], input=message, env=clean_env(), capture_output=True,
-                          timeout=20 * SLOW, check=False)
+                          timeout=HANG, check=False)
     length, = struct.unpack_from("<I", done.stdout, 16)
     where = json.loads(done.stdout[20:20 + length])["results"]["R"]
     start = 20 + length
@@ -337,7 +337,7 @@ def test_paths_are_the_clients(daemon, tmp_path):
     (tmp_path / "here.ptx").write_text(KERNELS.read_text())
     text = json.dumps({**ADD, "module": "here.ptx", "args": [array_of(1, 2), 1]}).encode()
     done = subprocess.run([str(LAUNCHER), "--connect", str(daemon.path), "--batch"], input=text, cwd=tmp_path,
-                          env=clean_env(), capture_output=True, timeout=20 * SLOW, check=False)
+                          env=clean_env(), capture_output=True, timeout=HANG, check=False)
     assert json.loads(done.stdout) == {"results": {"a": [2, 3]}} and done.returncode == 0
 
 
@@ -346,7 +346,7 @@ def test_a_batch_through_a_daemon(daemon):
                       [{**ADD, "args": [{**array_of(1, 2), "keep": True}, 10]}, {"cmd": "read", "arrays": ["a"]},
                        {**ADD, "kernel": "x", "args": []}] * 50)
     done = subprocess.run([str(LAUNCHER), "--connect", str(daemon.path), "--batch"], input=text,
-                          env=clean_env(), capture_output=True, timeout=30 * SLOW, check=False)
+                          env=clean_env(), capture_output=True, timeout=HANG, check=False)
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 4 and len(replies) == 150
     assert replies[1] == {"results": {"a": [11, 12]}}
@@ -457,7 +457,7 @@ def test_a_daemon_that_is_killed_is_told(tmp_path):
     assert again.launch().results["R"] == SAXPY
     with subprocess.Popen([str(LAUNCHER), *WAY, "--daemon", str(again.path)], env=clean_env(),
                           stderr=subprocess.PIPE) as second:
-        assert second.wait(timeout=20 * SLOW) == 8 and b"in use" in second.stderr.read()
+        assert second.wait(timeout=HANG) == 8 and b"in use" in second.stderr.read()
     again.stop()
 
 
@@ -493,7 +493,7 @@ def test_a_batch_counts_the_replies_that_a_lost_daemon_owes(tmp_path, requests, 
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         done = subprocess.run([str(LAUNCHER), "--connect", str(tmp_path / "gpu.sock"), "--batch"], env=clean_env(),
                               input="".join(map(json.dumps, requests)).encode(), capture_output=True,
-                              timeout=30 * SLOW, check=False)
+                              timeout=HANG, check=False)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert told[:len(replies)] == replies and done.returncode == status
     lost = [(r["error"]["code"], r["error"]["exit"]) for r in told[len(replies):]]
@@ -512,7 +512,7 @@ def test_a_batch_is_told_of_a_daemon_that_is_killed_between_two_replies(tmp_path
         os.killpg(daemon.process.pid, signal.SIGKILL)
         daemon.process.communicate()
         assert json.loads(client.stdout.readline())["error"]["code"] == "DAEMON_LOST"
-        assert client.wait(timeout=20 * SLOW) == 8
+        assert client.wait(timeout=HANG) == 8
 
 
 @pytest.mark.parametrize("text", [
@@ -530,7 +530,7 @@ def test_connect_auto_uses_a_daemon_that_is_there(tmp_path):
         return Answer(subprocess.run([str(LAUNCHER), *WAY, "--connect", "auto", str(KERNELS), "saxpyKernel",
                                       *"1 1 1 32 1 1".split()], input=json.dumps(EXAMPLE).encode(),
                                      env=clean_env(XDG_RUNTIME_DIR=str(tmp_path)), capture_output=True,
-                                     timeout=20 * SLOW, check=False)).results["R"]
+                                     timeout=HANG, check=False)).results["R"]
 
     assert launch() == SAXPY
     with socket.socket(socket.AF_UNIX) as listener:

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import EMULATED, KIND, SLOW, clean_env, ended, listens, start, wait_until
+from conftest import EMULATED, HANG, KIND, SLOW, clean_env, ended, listens, start, wait_until
 from test_launcher import KERNELS, LAUNCHER, WAY, Answer
 from test_launcher_cache import kitchen  # noqa: F401  (a fixture)
 
@@ -67,7 +67,7 @@ def test_a_batch_without_descriptors_for_more_says_so():
                                        ["--batch", b"\xff"]])
 def test_wrong_usage_has_an_error_object_whatever_its_bytes(arguments):
     done = subprocess.run([str(LAUNCHER), *arguments], stdin=subprocess.DEVNULL, env=clean_env(),
-                          capture_output=True, timeout=20 * SLOW, check=False)
+                          capture_output=True, timeout=HANG, check=False)
     done.stderr = done.stderr.decode(errors="replace").encode()
     Answer(done).error(1, "USAGE")
 
@@ -75,7 +75,7 @@ def test_wrong_usage_has_an_error_object_whatever_its_bytes(arguments):
 def test_no_folder_for_the_cache_is_an_error_object(kitchen):  # noqa: F811
     for command in (("--cache", "ls"), ("--compile", kitchen.source)):
         done = subprocess.run([str(LAUNCHER), "--cache-dir", "/proc/none", *map(str, command)], env=kitchen.env,
-                              capture_output=True, timeout=20 * SLOW, check=False)
+                              capture_output=True, timeout=HANG, check=False)
         Answer(done).error(3, "NO_CACHE")
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from conftest import DRIVER, ROOT, SLOW, clean_env
+from conftest import DRIVER, HANG, ROOT, SLOW, clean_env
 from test_launcher import KERNELS, LAUNCHER, WAY, Answer
 
 LEAN = ROOT / "launcher" / "lean"
@@ -26,7 +26,7 @@ def golden():
 def launch(text, kernel):
     command = [str(c) for c in (LAUNCHER, *WAY, KERNELS, kernel, *"1 1 1 256 1 1".split())]
     return Answer(subprocess.run(command, input=text.encode(), env=clean_env(), capture_output=True,
-                                 timeout=20 * SLOW, check=False))
+                                 timeout=HANG, check=False))
 
 
 def test_the_twin_writes_the_golden_bytes():

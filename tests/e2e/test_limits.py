@@ -13,8 +13,7 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, SERVER, SLOW, Server, clean_env, client_env, listens, run,
-                      wait_until)
+from conftest import DRIVER, HANG, SERVER, SLOW, Server, clean_env, client_env, listens, run, wait_until
 from ports import free_port
 from stranger import NUMBERS, Session, call, name_of, opaque, padded, received, results, u32, u64
 
@@ -224,7 +223,7 @@ class Stream:
     it never sends."""
 
     def __init__(self, server, name, kind, number):
-        self.socket = socket.create_connection(("127.0.0.1", server.port), 30 * SLOW)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), HANG)
         self.socket.sendall(call(LINK, name + u32(kind) + u32(number) + u64(0)))
         assert results(self.socket)[:12] == u32(0) + u64(0)
 
@@ -244,7 +243,7 @@ class Stream:
 def test_unconfirmed_replies_of_a_session_are_bounded(limited):
     """Many threads read what they download, and confirm nothing: they wait, and others do not."""
     server, size = limited("--pinned-memory", "64M"), 32 * MIB
-    with socket.create_connection(("127.0.0.1", server.port), 30 * SLOW) as hello:
+    with socket.create_connection(("127.0.0.1", server.port), HANG) as hello:
         hello.sendall(call(1, u32(1) + opaque(b"test") + opaque(b"") + opaque(b"stranger") + opaque(b"here") + u32(1) + u32(60)))
         answer = results(hello)
         at = 8 + len(padded(answer[8:8 + struct.unpack(">I", answer[4:8])[0]])) + 4

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, SAN, TSAN, Server, clean_env, listens, run, wait_until
+from conftest import HANG, ROOT, SAN, TSAN, Server, clean_env, listens, run, wait_until
 from test_loader_cuda import BUILT, LOADER, MPI, UNDER, local_driver, needs
 
 pytestmark = pytest.mark.skipif(SAN or TSAN, reason="the loader runs without a libc, so without a sanitizer")
@@ -90,7 +90,7 @@ def fixture_handles(server):
         assert set(json.loads(line)) == {"memory", "event"}
         yield line
         maker.stdin.close()
-        assert maker.wait(20) == 0
+        assert maker.wait(HANG) == 0
 
 
 def test_each_function_that_takes_a_structure_by_value_has_a_caller_here():

@@ -21,7 +21,7 @@ OTHER = "sha256:" + "0" * 64
 
 @pytest.fixture(name="home")
 def fixture_home(tmp_path):
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"))
 
 
 @pytest.fixture(name="careful", scope="module")

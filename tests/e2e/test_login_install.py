@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, run, wait_until
+from conftest import HANG, KIND, PRODUCTS, ROOT, SLOW, Server, clean_env, run, wait_until
 from stranger import call, opaque, results
 from tls import Authority, Middle
 
@@ -28,7 +28,7 @@ TOKEN = "a token that nobody may read"
 def fixture_home(tmp_path):
     """The environment of a user who has the command alone."""
     (tmp_path / "home" / "cricket").mkdir(parents=True)
-    env = clean_env(HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(tmp_path / "home"), CRICKET_TIMEOUT="60")
+    env = clean_env(HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(tmp_path / "home"))
     return env
 
 
@@ -205,7 +205,7 @@ def test_the_server_stays_without_processes_of_downloads(own_server, home, tmp_p
 
 def download(server, address):
     """Asks for the client's files from ADDRESS, and reads none of them. The connection, and the answer's status and text."""
-    connection = socket.create_connection(("127.0.0.1", server.port), 30 * SLOW, source_address=(address, 0))
+    connection = socket.create_connection(("127.0.0.1", server.port), HANG, source_address=(address, 0))
     connection.sendall(call(7, opaque(b"") + opaque(b"test") + opaque(os.uname().machine.encode())))
     answer = results(connection)
     status, length = struct.unpack(">II", answer[:8])

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from breaker import Breaker
-from conftest import (DRIVER, EMULATED, KIND, PRODUCTS, SLOW, Server, clean_env, client_env,
-                      is_alive, listens, run, runtime, wait_until, with_words)
+from conftest import (DRIVER, EMULATED, HANG, KIND, PRODUCTS, SLOW, Server, clean_env, client_env, is_alive, listens, run, runtime,
+                      wait_until, with_words)
 
 HERE = pathlib.Path(__file__).parent
 
@@ -140,7 +140,7 @@ def test_the_broker_goes_with_the_server(server):
     m3(server, "echo", "hello")
     broker = server.broker()
     server.process.terminate()
-    server.process.wait(timeout=30)
+    server.process.wait(timeout=HANG)
     wait_until(lambda: not is_alive(broker), 10, "the broker has gone")
     assert not os.path.exists(f"{server.unix}.m3")
 
@@ -193,7 +193,7 @@ def test_programs_near_and_far_see_the_same_bytes(server, tmp_path, one, other):
         result = run(m3_program("sealed", other), program_env(server, other, tmp_path))
         assert result.status == 0, result.err
         assert m3(server, "read", "weights", "100", "5") == "world"
-        out, err = first.communicate("\n", timeout=30 * SLOW)
+        out, err = first.communicate("\n", timeout=HANG)
         assert first.returncode == 0, out + err
     finally:
         first.kill()
@@ -306,7 +306,7 @@ def test_a_pool_is_left_with_the_broker_once_until_it_is_destroyed(server, tmp_p
             program.stdin.write("\n")
             program.stdin.flush()
         assert counts[0] == counts[1] == counts[2] + 1
-        assert program.wait(timeout=30 * SLOW) == 0
+        assert program.wait(timeout=HANG) == 0
     finally:
         program.kill()
         program.wait()

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, KIND, ROOT, clean_env, run, wait_until
+from conftest import DRIVER, HANG, KIND, ROOT, clean_env, run, wait_until
 
 pytestmark = [pytest.mark.skipif(bool(KIND), reason="a program without sanitizers uses the library"),
               pytest.mark.skipif(DRIVER != "emu", reason="the program would take NVIDIA's driver, and its broker the emulated one")]
@@ -85,7 +85,7 @@ def test_programs_that_start_at_once_share_one_broker_and_its_memory(program, en
     lines = [p.stdout.readline() for p in started]
     assert len(brokers(env)) == 1
     for p in started:
-        assert p.communicate("\n", timeout=20)[1] == "" and p.returncode == 0
+        assert p.communicate("\n", timeout=HANG)[1] == "" and p.returncode == 0
     assert len(set(lines)) == 1 and lines[0].startswith("1 0 "), lines
 
 
@@ -99,7 +99,7 @@ def test_memory_stays_when_the_program_that_booted_the_broker_is_killed(program,
     third = begin(program, env)
     assert third.stdout.readline() == line
     for p in (second, third):
-        assert p.communicate("\n", timeout=20)[1] == "" and p.returncode == 0
+        assert p.communicate("\n", timeout=HANG)[1] == "" and p.returncode == 0
 
 
 def test_without_m3_server_a_line_says_so(program, env, tmp_path):

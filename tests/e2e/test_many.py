@@ -15,8 +15,7 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, EXPECTED, SAN, SLOW, TSAN, Server, children_of, client_env, ended, run,
-                      start, wait_until)
+from conftest import DRIVER, EXPECTED, HANG, SAN, SLOW, TSAN, Server, children_of, client_env, ended, run, start, wait_until
 
 MANY = int(os.environ.get("CRICKET_TEST_MANY", "150"))
 CONNECTIONS = 1000
@@ -122,7 +121,7 @@ def test_a_thousand_connections_leave_nothing_behind(own_server):
             family, where = ((socket.AF_INET, ("127.0.0.1", own_server.port)) if i % 2 else
                              (socket.AF_UNIX, str(own_server.unix)))
             with socket.socket(family) as s:
-                s.settimeout(20)
+                s.settimeout(HANG)
                 s.connect(where)
                 s.sendall(said[i % len(said)])
                 if said[i % len(said)] == null_call:
@@ -170,7 +169,7 @@ def test_a_session_whose_driver_hangs_holds_up_nobody(tmp_path):
     what.write_text("hang")
     server = Server(tmp_path / "server", "--driver", library, "--warm", "0", "--standby", "0", WARM_DRIVER=str(what))
     program = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
-    env = client_env(server.address("unix"), CRICKET_TIMEOUT="60")
+    env = client_env(server.address("unix"))
     try:
         stuck = [start([sys.executable, "-c", program], env) for _ in range(3)]
         try:

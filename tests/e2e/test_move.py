@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SERVER, SLOW, clean_env, wait_until
+from conftest import DRIVER, HANG, PRODUCTS, SERVER, SLOW, clean_env, wait_until
 from criu import criu
 from test_command import Terminal
 from travel import (ctl, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu,  # noqa: F401
@@ -64,7 +64,7 @@ def test_the_command_moves_a_session_and_shows_that_on_a_terminal(servers, start
         assert re.search(r"\rcricket: move s\d+ \(\d+ MiB\): \d+ s ", terminal.shown), terminal.shown
         go.write_text("go\n", encoding="utf-8")
         wait_until(lambda: terminal.has("MiB of GPU memory have moved"), 60, "the result is shown")
-        assert terminal.process.wait(20 * SLOW) == 0
+        assert terminal.process.wait(HANG) == 0
     finally:
         terminal.end()
     assert session_of(first) is None and session_of(second)

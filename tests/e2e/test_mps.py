@@ -13,7 +13,7 @@ import tempfile
 
 import pytest
 
-from conftest import DRIVER, ROOT, SERVER, SLOW, Server, children_of, clean_env, client_env, is_alive, name_of, wait_until
+from conftest import DRIVER, HANG, ROOT, SERVER, SLOW, Server, children_of, clean_env, client_env, is_alive, name_of, wait_until
 from test_arena import HEAD
 from test_confine import needs_landlock
 from test_control import Asker
@@ -125,7 +125,7 @@ def ask(process, word):
 
 def finish(process):
     process.stdin.close()
-    assert process.wait(20 * SLOW) == 0, process.stderr.read()
+    assert process.wait(HANG) == 0, process.stderr.read()
 
 
 def test_sessions_of_one_identity_have_one_daemon_and_others_none(mps):
@@ -217,11 +217,11 @@ def test_a_fault_ends_only_the_work_of_its_identity(mps):
     assert ask(two, "use") == 810       # MPS_CLIENT_TERMINATED
     assert ask(other, "use") == 0
     one.stdin.close()
-    one.wait(20 * SLOW)
+    one.wait(HANG)
     late = server.begin()       # NVIDIA's server takes no client before the last one with the fault has ended
     wait_until(lambda: server.events("later"), 10, "it waits")
     two.stdin.close()
-    two.wait(20 * SLOW)
+    two.wait(HANG)
     assert late.stdout.readline() == "ready\n" and ask(late, "use") == 0
 
 
@@ -256,7 +256,7 @@ def test_a_server_without_the_program_refuses_sessions_by_name(mps):
     assert words in server.server.log()
     assert ask(server.start("tcp"), "use") == 0
     result = subprocess.run([SERVER, "--check-policy", server.policy], env=clean_env(PATH="/usr/bin"), capture_output=True,
-                            text=True, timeout=20)
+                            text=True, timeout=HANG)
     assert result.returncode == 0 and "nvidia-cuda-mps-control is not on PATH" in result.stderr
 
 

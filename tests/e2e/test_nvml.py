@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, preload, run,
-                      runtime, wait_until)
+from conftest import APPS, DRIVER, HANG, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, preload, run, runtime, wait_until
 from ports import free_port
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -316,7 +315,7 @@ class User:
     def end(self, kill=False):
         if kill:
             self.process.kill()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=HANG)
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, SERVER, SLOW, Server, clean_env, run, wait_until
+from conftest import DRIVER, HANG, PRODUCTS, SERVER, SLOW, Server, clean_env, run, wait_until
 from criu import criu
 from test_control import Asker, ctl
 from test_suspend import DRIVER as PROGRAM
@@ -125,7 +125,7 @@ def suspend_until_use(server):
 def close(*processes):
     for p in processes:
         p.stdin.close()
-        assert p.wait(20 * SLOW) == 0, p.stderr.read()
+        assert p.wait(HANG) == 0, p.stderr.read()
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import test_mps
-from conftest import EMULATED, SLOW, Server, wait_until
+from conftest import EMULATED, HANG, SLOW, Server, wait_until
 from test_control import Asker
 from test_suspend import DRIVER, HOLD, begun, program, use
 
@@ -180,7 +180,7 @@ def test_without_the_key_there_is_no_memory(server):
     s = server(policy="default: { };")
     one = begun(program(s, HOLD, SIZE))
     two = program(s, HOLD, SIZE)
-    assert two.wait(30 * SLOW) != 0 and "(2, 'alloc')" in two.stderr.read()
+    assert two.wait(HANG) != 0 and "(2, 'alloc')" in two.stderr.read()
     end(one)
     assert leaves(s) == []
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import EMULATED, SAN, SLOW, TSAN, wait_until
+from conftest import EMULATED, HANG, SAN, SLOW, TSAN, wait_until
 from test_control import Asker, ctl
 from test_suspend import (DRIVER, HOLD, TRAIN, begun, finish, gpu_server, only, program, use, used)  # noqa: F401
 
@@ -102,7 +102,7 @@ KINDS = DRIVER + textwrap.dedent("""
 def end(*programs):
     for p in programs:
         p.stdin.close()
-        assert p.wait(30 * SLOW) == 0, p.stderr.read()
+        assert p.wait(HANG) == 0, p.stderr.read()
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
@@ -294,7 +294,7 @@ def test_a_worker_that_is_killed_on_its_way_ends_its_session_alone(gpu_server, c
     assert "has ended" in asker.file.readline()
     one.stdin.write("\n")
     one.stdin.close()
-    assert one.wait(30 * SLOW) != 0 and "down" in one.stderr.read()     # the program gets an error
+    assert one.wait(HANG) != 0 and "down" in one.stderr.read()     # the program gets an error
     assert Asker(server).ask("park", session="s2")["ok"]
     assert Asker(server).ask("resume", session="s2")["ok"]
     assert use(two) == before
@@ -381,7 +381,7 @@ def test_a_parked_session_keeps_its_part_of_the_quota(gpu_server, tmp_path):
     for command in ("park", "suspend"):
         assert asker.ask(command, session="s1")["ok"]
         other = program(server, HOLD, 64)
-        assert other.wait(30 * SLOW) != 0 and "(2, 'alloc')" in other.stderr.read()
+        assert other.wait(HANG) != 0 and "(2, 'alloc')" in other.stderr.read()
         assert asker.ask("resume", session="s1")["ok"]
         assert use(one) == before
     end(one)
@@ -424,7 +424,7 @@ def test_workers_that_are_killed_at_any_moment(gpu_server):
         asker.file.readline()       # done, or ended
         one.stdin.write("\n")
         one.stdin.close()
-        assert one.wait(30 * SLOW) != 0
+        assert one.wait(HANG) != 0
         assert asker.ask("park", session="s1")["ok"] and asker.ask("resume", session="s1")["ok"]
     assert use(bystander) == before
     end(bystander)

@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from conftest import DRIVER as CHOSEN, EMULATED, SAN, SLOW, is_alive, state_and_parent, wait_until
+from conftest import EMULATED, HANG, SAN, SLOW, DRIVER as CHOSEN, is_alive, state_and_parent, wait_until
 from test_control import Asker
 from test_suspend import DRIVER, begun, gpu_server, only, program, selectable, use, used  # noqa: F401
 from test_upgrade import restart, returned
@@ -107,14 +107,14 @@ class Place:
     def is_lost(self):
         self.program.stdin.write("\n")
         self.program.stdin.close()
-        assert self.program.wait(30 * SLOW) != 0 and "down" in self.program.stderr.read()
+        assert self.program.wait(HANG) != 0 and "down" in self.program.stderr.read()
         wait_until(lambda: not self.server.workers(), 10, "its worker has ended")
 
     def is_same(self):
         ask(self.program)
         is_answer(self.program, self.before)
         self.program.stdin.close()
-        assert self.program.wait(30 * SLOW) == 0, self.program.stderr.read()
+        assert self.program.wait(HANG) == 0, self.program.stderr.read()
 
 
 @pytest.fixture(name="place")

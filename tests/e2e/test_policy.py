@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, listens, run, wait_until, with_words
+from conftest import DRIVER, HANG, PRODUCTS, ROOT, SERVER, TRANSPORTS, Server, clean_env, client_env, listens, run, wait_until, with_words
 from ports import free_port
 from stranger import Refused, Session
 from test_arena import begin, python
@@ -124,7 +124,7 @@ assert len(fill()) == 8 and left() == 0
     result = program(server, "current()\nassert total() == 64 * MIB and left() == 16 * MIB", CRICKET_MEMORY="4G")
     assert result.status == 0, result.err
     print(file=first.stdin, flush=True)
-    assert first.wait(20) == 0
+    assert first.wait(HANG) == 0
 
 
 KINDS = """
@@ -277,7 +277,7 @@ say(len(got), left())
     wait_until(lambda: worker not in server.workers(), 10, "the worker is gone")
     print(file=second.stdin, flush=True)
     assert second.stdout.readline() == "32 0\n"
-    assert second.wait(20) == 0
+    assert second.wait(HANG) == 0
     first.kill()
     first.wait()
 
@@ -298,7 +298,7 @@ line()
     result = program(server, "current()\nimport time\ntime.sleep(1.2)\nassert soon() and len(fill()) > 20")
     assert result.status == 0, result.err
     print(file=first.stdin, flush=True)
-    assert first.wait(20) == 0
+    assert first.wait(HANG) == 0
 
 
 def test_many_sessions_race_for_one_quota(serve):
@@ -325,7 +325,7 @@ line()
     assert sum(int(racer.stdout.readline()) for racer in racers) <= 32
     for racer in racers:
         print(file=racer.stdin, flush=True)
-        assert racer.wait(20) == 0
+        assert racer.wait(HANG) == 0
     result = program(server, FILLED)
     assert result.status == 0, result.err
 
@@ -352,7 +352,7 @@ while (word := line()):
     assert reload('default: { memory = "100M"; };', "the policy is in force") == "50 100\n"
     assert reload('default: { memory = "10M"; };', "the policy is in force") == "50 10\n"
     session.stdin.close()
-    assert session.wait(20) == 0
+    assert session.wait(HANG) == 0
 
 
 def test_a_quota_outlives_an_upgrade_of_the_server(serve):
@@ -364,7 +364,7 @@ def test_a_quota_outlives_an_upgrade_of_the_server(serve):
     result = program(server, "current()\nassert left() == 24 * MIB, left()\nassert len(fill()) == 12")
     assert result.status == 0, result.err
     print(file=first.stdin, flush=True)
-    assert first.wait(20) == 0
+    assert first.wait(HANG) == 0
 
 
 def test_the_number_of_sessions_of_each_identity_is_its_own(serve, tmp_path):
@@ -460,7 +460,7 @@ say(bool(make()), bool(make()))
     wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == 1, 10, "the server knows that its worker has gone")
     print(file=second.stdin, flush=True)
     assert second.stdout.readline() == "True True\n"
-    assert second.wait(20) == 0
+    assert second.wait(HANG) == 0
 
 
 REGIONS = f"""
@@ -499,7 +499,7 @@ line()
     print(file=first.stdin, flush=True)
     assert first.stdout.readline() == "True\n"
     first.stdin.close()
-    assert first.wait(20) == 0
+    assert first.wait(HANG) == 0
 
 
 def test_features_can_be_withheld(serve):
@@ -659,5 +659,5 @@ identities: (
     env = clean_env(PATH=f"{tmp_path}:{os.environ['PATH']}")
     for content in (path.read_text(), "", (ROOT / "docs" / "examples" / "policy").read_text()):
         path.write_text(content)
-        result = subprocess.run([SERVER, "--check-policy", path], env=env, capture_output=True, text=True, timeout=20)
+        result = subprocess.run([SERVER, "--check-policy", path], env=env, capture_output=True, text=True, timeout=HANG)
         assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, PATIENCE, TRANSPORTS, client_env, wait_until
+from conftest import DRIVER, HANG, PATIENCE, TRANSPORTS, client_env, wait_until
 from stranger import Session, u32, u64
 from test_arena import HEAD
 from test_control import Asker
@@ -54,7 +54,7 @@ def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path, transpo
     assert re.search(r"is lost \(the policy ends sessions after 4s\): every CUDA call fails from now on$", end), end
     wait_until(lambda: not server.workers(), 10, "the worker has ended")
     print(file=session.stdin, flush=True)
-    out, err = session.communicate(timeout=20)
+    out, err = session.communicate(timeout=HANG)
     assert out == "46\n" and err == ""
     wait_until(lambda: '"session-end"' in audit.read_text(), 10, "the end is in the audit log")
     ends = [json.loads(line) for line in audit.read_text().splitlines() if '"session-end"' in line]
@@ -64,7 +64,7 @@ def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path, transpo
 def test_a_session_that_computes_ends_in_time_too(serve):
     server = serve('default: { time = "2s"; };')
     session = talk(server, "current()\nwhile not (err := cuda.cuCtxSynchronize()): pass\nsay(err)\n")
-    out, err = session.communicate(timeout=30)
+    out, err = session.communicate(timeout=HANG)
     assert out == "46\n"
     assert err.count("\n") == 2 and "(the policy ends sessions after 2s)" in err, err
 
@@ -75,7 +75,7 @@ def test_an_idle_session_ends(serve):
     assert session.stdout.readline() == "holds\n"
     assert "the session ends in 1s: the policy ends sessions that are idle for 3s" in session.stderr.readline()
     assert "(the policy ends sessions that are idle for 3s)" in session.stderr.readline()
-    session.communicate("\n", timeout=20)
+    session.communicate("\n", timeout=HANG)
 
 
 def test_a_new_policy_changes_the_time_of_running_sessions(serve, tmp_path):
@@ -285,4 +285,4 @@ def test_names_of_others_regions_are_hidden(serve, tmp_path):
                    'say(names())', "tcp", CRICKET_TOKEN=alice.decode())
     assert hers.status == 0, hers.err
     his.stdin.close()
-    assert his.wait(20) == 0
+    assert his.wait(HANG) == 0

@@ -13,8 +13,7 @@ import struct
 
 import pytest
 
-from conftest import (EXPECTED, KIND, OUT, SLOW, TRANSPORTS, Server, clean_env, client_env, run,
-                      wait_until)
+from conftest import EXPECTED, HANG, KIND, OUT, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 from stranger import Session, received
 from tls import PROBE, Authority
 
@@ -80,7 +79,7 @@ def test_mutated_messages(victim, app, transport):
 ], ids=["http", "huge fragment", "huge record", "empty", "reply", "empty fragment", "long fragments", "credentials",
         "no arguments", "huge string"])
 def test_a_first_record_that_is_none_is_hung_up_on(victim, app, record):
-    with socket.create_connection(("127.0.0.1", victim.port), timeout=5 * SLOW) as connection:
+    with socket.create_connection(("127.0.0.1", victim.port), timeout=HANG) as connection:
         connection.sendall(record)
         try:
             assert connection.recv(1) == b"", "it answers rubbish"
@@ -127,7 +126,7 @@ def test_a_first_call_gets_its_reply_in_any_number_of_fragments(tmp_path, server
     try:
         for name, (body, words) in FIRST_CALLS.items():
             for size in (len(body), 20, 4, 1):
-                with socket.create_connection(("127.0.0.1", server.port), timeout=30 * SLOW) as connection:
+                with socket.create_connection(("127.0.0.1", server.port), timeout=HANG) as connection:
                     if tls:
                         connection = in_tls(connection, size)
                     connection.sendall(in_fragments(body, size))

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import PRODUCTS, Server, client_env, run, wait_until
+from conftest import HANG, PRODUCTS, Server, client_env, run, wait_until
 from stranger import Refused, Session
 from test_control import Asker
 from test_refusals import new_token
@@ -76,7 +76,7 @@ def test_a_client_waits_for_a_session_and_goes_on(begin, tmp_path, transport):
     assert begun(waiter)
     assert not server.waiting()
     waiter.stdin.close()
-    assert waiter.wait(20) == 0
+    assert waiter.wait(HANG) == 0
     assert waiter.stderr.read() == ""
     assert "session-wait" in (tmp_path / "audit").read_text()
 
@@ -87,7 +87,7 @@ def test_without_the_wish_a_client_is_refused(begin):
     assert begun(holder)
     for wait in ("0", ""):
         refused = server.launch(wait=wait)
-        out, err = refused.communicate(timeout=30)
+        out, err = refused.communicate(timeout=HANG)
         assert refused.returncode == 1 and "refuses: the server has no free session" in err
     with pytest.raises(Refused) as refused:
         Session(server)
@@ -122,7 +122,7 @@ def test_a_signal_without_a_handler_ends_a_program_that_waits(begin):
     waiter = server.launch("signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + PROGRAM)
     wait_until(server.waiting, 10, "it waits")
     os.kill(waiter.pid, signal.SIGINT)
-    assert waiter.wait(20) == -signal.SIGINT
+    assert waiter.wait(HANG) == -signal.SIGINT
     wait_until(lambda: not server.waiting(), 20, "the queue is empty")
 
 

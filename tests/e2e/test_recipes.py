@@ -43,7 +43,7 @@ def fixture_place(tmp_path):
     """A folder with ./program, and an environment that finds the commands."""
     (tmp_path / "program").write_text(COUNT.format(python=sys.executable))
     (tmp_path / "program").chmod(0o755)
-    env = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60", HOME=str(tmp_path))
+    env = clean_env(XDG_CONFIG_HOME=str(tmp_path), HOME=str(tmp_path))
     env["PATH"] = f"{PRODUCTS}:{env['PATH']}"
     return tmp_path, env
 

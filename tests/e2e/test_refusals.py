@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import SERVER, Server, children_of, client_env, name_of, run, wait_until
+from conftest import HANG, SERVER, Server, children_of, client_env, name_of, run, wait_until
 from stranger import HELLO, Refused, Session, call, opaque, u32
 
 PROTOCOL, DENIED, BUSY = 1, 2, 4
@@ -92,11 +92,11 @@ def test_a_program_with_a_wrong_token_is_told_so(begin, token, app, transport):
 def test_a_hello_of_another_protocol_may_look_different(begin):
     """Only its first word is understood. One of this protocol that cannot be read is no hello."""
     server = begin()
-    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), HANG) as connection:
         connection.sendall(call(HELLO, u32(8) + b"\xff" * 12))
         reply = connection.recv(4096)
         assert reply[28:32] == u32(PROTOCOL) and b"speaks protocol 8" in reply
-    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), HANG) as connection:
         connection.sendall(call(HELLO, u32(1) + b"\xff" * 12))
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(4096) == b""
@@ -117,7 +117,7 @@ def test_a_new_token_counts_at_once(begin, token):
 
 def new_token(name):
     """A new token as clients give it, and its line."""
-    out = subprocess.run([SERVER, "--new-token", name], capture_output=True, text=True, check=True, timeout=20).stdout
+    out = subprocess.run([SERVER, "--new-token", name], capture_output=True, text=True, check=True, timeout=HANG).stdout
     secret, line = (text.split()[1] for text in out.splitlines())
     return secret.encode(), line
 
@@ -152,7 +152,7 @@ def test_the_unix_socket_may_be_opened_to_a_group(begin):
 def test_systemd_learns_when_the_server_is_ready_and_when_it_stops(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(HANG)
         server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"))
         try:
             assert systemd.recv(100) == b"READY=1"
@@ -164,7 +164,7 @@ def test_systemd_learns_when_the_server_is_ready_and_when_it_stops(tmp_path):
 def test_systemd_hears_from_a_server_that_has_a_watchdog(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(HANG)
         server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="100000")
         try:
             assert [systemd.recv(100) for _ in range(4)] == [b"READY=1", *[b"WATCHDOG=1"] * 3]
@@ -175,7 +175,7 @@ def test_systemd_hears_from_a_server_that_has_a_watchdog(tmp_path):
 def test_the_watchdog_of_another_process_is_not_the_servers(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(20)
+        systemd.settimeout(HANG)
         server = Server(tmp_path / "server", NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000",
                         WATCHDOG_PID="1")
         Session(server, "unix").end()
@@ -248,7 +248,7 @@ def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app
         connections = []
         while not stop.is_set():
             with contextlib.suppress(OSError):
-                connections.append(socket.create_connection(("127.0.0.1", server.port), 20))
+                connections.append(socket.create_connection(("127.0.0.1", server.port), HANG))
                 connections[-1].sendall(hello)
                 sent.append(1)
             if len(connections) > 100:
@@ -346,11 +346,11 @@ def test_a_session_without_a_command_connection_ends(begin):
 def test_silent_connections_push_out_their_own(begin, app, many_files):
     """More of one address than it may have; one of another address that is older than all stays."""
     server = begin()
-    older = socket.create_connection(("127.0.0.1", server.port), 20, (OTHER, 0))
-    silent = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(1024)]
+    older = socket.create_connection(("127.0.0.1", server.port), HANG, (OTHER, 0))
+    silent = [socket.create_connection(("127.0.0.1", server.port), HANG) for _ in range(1024)]
     try:
         time.sleep(0.3)         # then the first of them have had the time to speak
-        silent += [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(300)]
+        silent += [socket.create_connection(("127.0.0.1", server.port), HANG) for _ in range(300)]
         result = run([app("vector_add")], client_env(server.address("tcp")))
         assert result.status == 0, result.err
         with contextlib.suppress(ConnectionResetError):

@@ -12,8 +12,7 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, SERVER, SLOW, Server, children_of, clean_env, client_env, ended, listens, run, start,
-                      wait_until)
+from conftest import DRIVER, HANG, SERVER, Server, children_of, clean_env, client_env, ended, listens, run, start, wait_until
 from ports import free_port
 from test_command import Holder
 
@@ -110,7 +109,7 @@ def test_a_driver_that_crashes_is_none(log, tmp_path):
     try:
         result = run([sys.executable, "-c", "import ctypes; "
                       "print(ctypes.CDLL('libcuda.so.1').cuInit(0))"],
-                     client_env(server.address("unix"), CRICKET_TIMEOUT="20"))
+                     client_env(server.address("unix")))
         assert result.out == "0\n", result.err
         assert ("crashed" in server.log()) == (log == "warning")
     finally:
@@ -176,7 +175,7 @@ def with_files(most):
 
 def test_a_server_that_may_open_few_files_does_not_start(tmp_path):
     result = subprocess.run([SERVER, "--driver", "emu", "--listen", "127.0.0.1:0", "--unix", tmp_path / "s"], env=clean_env(), text=True,
-                            capture_output=True, timeout=SLOW * 20, preexec_fn=lambda: with_files(96), check=False)
+                            capture_output=True, timeout=HANG, preexec_fn=lambda: with_files(96), check=False)
     assert result.returncode == 1 and "may open only 96 files at a time, and needs 128" in result.stderr
 
 
@@ -186,12 +185,12 @@ def test_silent_connections_do_not_end_a_server_with_few_files(app, tmp_path):
     try:
         port = int(next(line for line in server.stderr if "listening on 127" in line).rpartition(":")[2])
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(150)]
-        done = run([app("vector_add")], client_env(f"127.0.0.1:{port}", CRICKET_TIMEOUT="60"))
+        done = run([app("vector_add")], client_env(f"127.0.0.1:{port}"))
         assert done.status == 0 and server.poll() is None, done.err
         del silent
     finally:
         server.terminate()
-        assert server.wait(timeout=SLOW * 20) == 0
+        assert server.wait(timeout=HANG) == 0
 
 
 def test_the_socket_of_a_dead_server_is_replaced(tmp_path):
@@ -214,7 +213,7 @@ def test_what_has_taken_the_place_of_its_files_stays(own_server):
         path.unlink()
         path.write_text("another's")
     own_server.process.terminate()
-    assert own_server.process.wait(timeout=20) == 0
+    assert own_server.process.wait(timeout=HANG) == 0
     assert [path.name for path in files if not path.exists()] == []
 
 
@@ -223,7 +222,7 @@ def test_signals_end_it_cleanly(tmp_path, signal_number):
     server = Server(tmp_path / "server")
     os.kill(server.process.pid, signal_number)
     try:
-        assert server.process.wait(timeout=20) == 0, server.log()
+        assert server.process.wait(timeout=HANG) == 0, server.log()
         assert not server.pid_file.exists() and not server.unix.exists()
     finally:
         server.kill()
@@ -273,23 +272,23 @@ def test_a_server_that_drains_lets_running_programs_end(drained, app):
     print(file=program.stdin, flush=True)
     assert program.stdout.readline() == "0\n"
     assert server.process.poll() is None
-    program.communicate("\n", timeout=30)
+    program.communicate("\n", timeout=HANG)
     assert program.returncode == 0
-    assert server.process.wait(timeout=30) == 0, server.log()
+    assert server.process.wait(timeout=HANG) == 0, server.log()
 
 
 def test_a_server_drains_no_longer_than_it_should(drained):
     server, program = drained("1s")
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=HANG) == 0
     assert "1 programs that still run" in server.log()
-    _, err = program.communicate("\n\n", timeout=30)
+    _, err = program.communicate("\n\n", timeout=HANG)
     assert "is lost" in err
 
 
 def test_a_second_signal_ends_a_server_that_drains(drained):
     server, _ = drained("1h")
     server.process.terminate()
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=HANG) == 0
 
 
 @pytest.mark.parametrize("time", ("10x", "m", "1mm", "-1s", "900h", ""))
@@ -337,7 +336,7 @@ def rpcbind():
 
     def listed():
         out = subprocess.run(["rpcinfo", "-p", "127.0.0.1"], capture_output=True, text=True,
-                             check=False, timeout=20)
+                             check=False, timeout=HANG)
         return (out.returncode == 0,
                 [line.split() for line in out.stdout.splitlines() if line.split()[0] == "99"])
 
@@ -373,7 +372,7 @@ def test_rpcinfo_shows_program_99_while_the_server_runs(rpcbind, tmp_path):
         assert rpcbind() == [["99", "1", "tcp", str(server.port)]]
         # What rpcinfo -t sends, the null procedure, is answered without a session.
         ping = subprocess.run(["rpcinfo", "-t", "127.0.0.1", "99", "1"], capture_output=True,
-                              text=True, check=False, timeout=20)
+                              text=True, check=False, timeout=HANG)
         assert ping.returncode == 0 and "ready" in ping.stdout, ping.stdout + ping.stderr
         server.stop()
         assert rpcbind() == []

@@ -19,12 +19,12 @@ FAR = "127.0.0.2"       # counts as an address of another host
 @pytest.fixture(name="home")
 def fixture_home(tmp_path):
     """One user of two machines: they share the file system, and nothing else."""
-    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"), CRICKET_TIMEOUT="60")
+    return clean_env(XDG_CONFIG_HOME=str(tmp_path / "config"))
 
 
 @pytest.fixture(name="client")
 def fixture_client(tmp_path):
-    return command_env(XDG_CONFIG_HOME=str(tmp_path / "client"), CRICKET_TIMEOUT="60")
+    return command_env(XDG_CONFIG_HOME=str(tmp_path / "client"))
 
 
 def set_up(env, *words):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from conftest import DRIVER, Server, client_env, wait_until
+from conftest import DRIVER, HANG, Server, client_env, wait_until
 from test_arena import begin
 from test_control import Asker
 
@@ -82,7 +82,7 @@ def end(*processes):
     for process in processes:
         process.stdin.close()
     for process in processes:
-        assert process.wait(30) == 0
+        assert process.wait(HANG) == 0
 
 
 def sessions(server):

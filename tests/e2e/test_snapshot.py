@@ -52,8 +52,7 @@ class World:
         folder.mkdir()
         (folder / "criu").symlink_to(criu())
         self.path, self.server, self.copies = path, server, []
-        self.env = clean_env(XDG_DATA_HOME=str(path / "data"), PATH=f"{folder}:{os.environ['PATH']}", HOME=str(path),
-                             CRICKET_TIMEOUT="60")
+        self.env = clean_env(XDG_DATA_HOME=str(path / "data"), PATH=f"{folder}:{os.environ['PATH']}", HOME=str(path))
         self.folder = path / "data" / "cricket" / "snapshots"
 
     def run(self, *words, **env):

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from breaker import Breaker
-from conftest import SERVER, SLOW, Server, client_env, clean_env, ended, start, wait_until
+from conftest import HANG, SERVER, SLOW, Server, clean_env, client_env, ended, start, wait_until
 from test_control import Asker, ctl
 
 # What programs of these tests have in common: the driver by ctypes.
@@ -177,7 +177,7 @@ def gpu_server(tmp_path):
 def finish(server, process, left=1):
     """Lets a program end, and waits for its worker."""
     process.stdin.close()
-    assert process.wait(20 * SLOW) == 0, process.stderr.read()
+    assert process.wait(HANG) == 0, process.stderr.read()
     wait_until(lambda: len(Asker(server).ask("sessions")["sessions"]) == left, 10, "its session has ended")
 
 
@@ -208,7 +208,7 @@ def test_a_session_leaves_the_gpu_and_comes_back(gpu_server, transport):
     assert only(asker)["state"] == "running" and used(pid, server.usage) >= 64 << 20
     assert use(one) == before
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
@@ -225,7 +225,7 @@ def test_free_memory_does_not_leave_the_gpu_along(gpu_server, transport):
     assert use(one) == before
     wait_until(lambda: only(asker)["state"] == "running", 5, "it runs")
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def test_a_held_session_waits_for_its_command(gpu_server):
@@ -241,7 +241,7 @@ def test_a_held_session_waits_for_its_command(gpu_server):
     assert asker.ask("resume", session="s1")["ok"]
     assert one.stdout.readline().strip() == before
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
     assert "does not respond" not in one.stderr.read()
 
 
@@ -262,7 +262,7 @@ def test_a_session_resumes_when_its_client_wants_the_gpu(gpu_server, transport):
         assert use(one) == before
         wait_until(lambda: only(asker)["state"] == "running", 5, "it runs")
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def test_the_client_s_own_messages_resume_no_session(gpu_server):
@@ -275,7 +275,7 @@ def test_the_client_s_own_messages_resume_no_session(gpu_server):
     assert not selectable(one.stdout, 2)
     assert only(asker)["state"] == "suspended"
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def test_a_client_that_is_late_to_return_memory_resumes_no_session(gpu_server):
@@ -293,7 +293,7 @@ def test_a_client_that_is_late_to_return_memory_resumes_no_session(gpu_server):
     assert asker.ask("resume", session="s1")["ok"]
     wait_until(lambda: only(asker)["memory"] < before, 10, f"less than {before} bytes are leased")
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def suspend_until_it_ends(server, asker, one, most):
@@ -395,9 +395,9 @@ def test_a_session_that_returns_finds_its_room_beside_one_that_allocates(gpu_ser
     assert "is lost" not in server.log()
     other.stdin.close()
     assert int(other.stdout.readline()) > 0
-    assert other.wait(20 * SLOW) == 0
+    assert other.wait(HANG) == 0
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 # Has nearly all memory at nearly any time, in three pieces that it returns and takes again in turns, until its stdin ends.
@@ -484,7 +484,7 @@ def test_a_restore_without_room_can_be_repeated(gpu_server):
     assert asker.ask("resume", session="s1")["ok"]
     assert use(one) == before
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 # Starts a host function that ends when it gets a line.
@@ -543,7 +543,7 @@ def test_what_cannot_be_suspended_goes_on(gpu_server, source, reason):
         assert asker.ask("resume", session="s1")["ok"]
     one.stdin.write("\n")
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def test_commands_that_make_no_sense_get_a_reason(gpu_server):
@@ -561,7 +561,7 @@ def test_commands_that_make_no_sense_get_a_reason(gpu_server):
     assert r.returncode == 1 and "already" in r.stderr
     assert ctl(server, "resume", "s1").returncode == 0
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 # --- without a command
@@ -576,7 +576,7 @@ def test_an_idle_session_leaves_the_gpu_by_itself(gpu_server):
     assert used(pid, server.usage) == 0
     assert use(one) == before
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 def test_host_memory_for_suspended_sessions_is_bounded(gpu_server):
@@ -593,18 +593,18 @@ def test_host_memory_for_suspended_sessions_is_bounded(gpu_server):
     for p in (one, two):
         assert use(p)
         p.stdin.close()
-        assert p.wait(20 * SLOW) == 0
+        assert p.wait(HANG) == 0
 
 
 def test_without_a_policy_there_is_no_memory(gpu_server):
     server = gpu_server()
     one = begun(program(server, HOLD, 200))
     two = program(server, HOLD, 200)
-    assert two.wait(30 * SLOW) != 0
+    assert two.wait(HANG) != 0
     assert "(2, 'alloc')" in two.stderr.read()
     assert use(one)
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0
+    assert one.wait(HANG) == 0
 
 
 # Works all the time on memory that it holds, until its stdin ends; says how often it did.

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import DRIVER, KIND, PRODUCTS, SLOW, TRANSPORTS, clean_env, client_env, run, start, wait_until
+from conftest import DRIVER, HANG, KIND, PRODUCTS, TRANSPORTS, clean_env, client_env, run, start, wait_until
 from test_control import Asker
 from test_move import move, receiver
 from test_suspend import HOLD, begun, gpu_server, only, program, use        # noqa: F401
@@ -167,7 +167,7 @@ def test_a_profile_keeps_no_session_on_the_gpu(gpu_server, tmp_path):
         wait_until(lambda: only(asker)["state"] == "suspended", 60, "the idle session leaves")
         assert use(one) == before
     one.stdin.close()
-    assert one.wait(20 * SLOW) == 0 and one.stderr.read() == ""
+    assert one.wait(HANG) == 0 and one.stderr.read() == ""
     # the program's; those of a suspend are of all 16 MiB
     copies = [e for e in spans(events_of(path), "copy") if e["name"] == "copy from the device" and e["args"]["bytes"] < 16 << 20]
     assert sum(e["args"]["bytes"] for e in copies) == 3 * (2 << 20)

@@ -803,7 +803,7 @@ def cricket(env, *words, stdin=""):
 
 def test_a_configuration_file_says_whom_to_trust(tmp_path, secure, authority):
     (tmp_path / "cricket").mkdir()
-    home = clean_env(XDG_CONFIG_HOME=str(tmp_path), CRICKET_TIMEOUT="60")
+    home = clean_env(XDG_CONFIG_HOME=str(tmp_path))
     for key, variable, value in (("tls-pin", "CRICKET_TLS_PIN", pin_of(secure)),
                                  ("tls-pin", "CRICKET_TLS_PIN", ",".join([f"sha256:{i:064}" for i in range(5)] + [pin_of(secure)])), ("tls-ca", "CRICKET_TLS_CA", authority.ca)):
         (tmp_path / "cricket" / "config").write_text(f"[lab]\naddress = {secure.address('tcp')}\n{key} = {value}\n")

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from breaker import Breaker
-from conftest import EXPECTED, ROOT, Server, children_of, client_env, ended, name_of, run, wait_until
+from conftest import EXPECTED, HANG, ROOT, Server, children_of, client_env, ended, name_of, run, wait_until
 from test_move import move, receiver
 from test_tls import computes, front, pin_of, running, tls_options
 from tls import Authority, Middle, trusting
@@ -216,7 +216,7 @@ def test_a_recorded_hello_gets_no_answer(server, trust, app):
     with middle.lock:
         assert middle.seen and heard.hellos
     for hello in heard.hellos:
-        with socket.create_connection(("127.0.0.1", server.port), 30) as s:
+        with socket.create_connection(("127.0.0.1", server.port), HANG) as s:
             s.sendall(hello)
             said = b""
             while piece := s.recv(100):

@@ -17,8 +17,7 @@ import time
 
 import pytest
 
-from conftest import (EMULATED, EXPECTED, SERVER, SLOW, TRANSPORTS, Server, clean_env, client_env, is_alive, name_of,
-                      run, wait_until)
+from conftest import EMULATED, EXPECTED, HANG, SERVER, SLOW, TRANSPORTS, Server, clean_env, client_env, is_alive, name_of, run, wait_until
 from test_control import ctl
 from test_m3 import m3
 
@@ -311,7 +310,7 @@ def test_a_server_that_drains_drains_on(serve, busy, app):
     result = run([app("vector_add")], client_env(server.address("unix")))
     assert result.status != 0 and "it is stopping" in result.err
     program.end()
-    assert server.process.wait(timeout=30) == 0, server.log()
+    assert server.process.wait(timeout=HANG) == 0, server.log()
 
 
 def test_spares_are_replaced_and_the_broker_stays(serve, busy):
@@ -347,7 +346,7 @@ def test_a_connection_waits_with_half_of_its_call(serve):
         half.sendall(call[20:])
         silent.sendall(call)
         for s in (half, silent):
-            s.settimeout(20)
+            s.settimeout(HANG)
             assert s.recv(100)[4:12] == bytes.fromhex("0000000700000001")
 
 
@@ -431,7 +430,7 @@ def fixture_connect():
     with contextlib.ExitStack() as stack:
         def begin(server, suffix):
             sock = stack.enter_context(socket.socket(socket.AF_UNIX))
-            sock.settimeout(30 * SLOW)
+            sock.settimeout(HANG)
             sock.connect(f"{server.unix}{suffix}")
             return sock
         yield begin
@@ -471,7 +470,7 @@ def test_an_answer_that_is_being_read_goes_on_after_an_upgrade(serve, connect):
     with contextlib.suppress(BlockingIOError):
         while True:                                     # until neither side has room
             sent += sock.send(line[sent % len(line):])
-    sock.settimeout(30 * SLOW)
+    sock.settimeout(HANG)
     upgrade(server)
     answers = sock.makefile("r", encoding="utf-8")
     for _ in range(sent // len(line)):
@@ -602,7 +601,7 @@ def test_sessions_wait_for_their_server_as_long_as_it_says(serve, busy, tmp_path
     assert all(map(is_alive, children))
     wait_until(lambda: not any(map(is_alive, children)), 20, "they end")
     assert "the server has not come back" in server.log()
-    assert program.process.wait(timeout=30) != 0
+    assert program.process.wait(timeout=HANG) != 0
 
 
 @pytest.mark.parametrize("options", ((), ("--state-dir", "STATE", "--keep", "0")))
@@ -634,7 +633,7 @@ def test_a_stop_ends_sessions_that_have_returned(serve, busy, tmp_path, drain):
     if drain != "0":
         wait_until(lambda: "1 running programs" in server.log(), 10, "the server drains")
         program.end()
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=HANG) == 0
     wait_until(lambda: not is_alive(worker) and not is_alive(broker), 2, "both have ended")
     assert os.listdir(tmp_path / "state") == []
 
@@ -675,7 +674,7 @@ def test_nonsense_at_the_meeting_point_is_not_taken(serve, busy, tmp_path):
                                  (b'{"readable_by": 1, "broker": {"fd": 3}}', ()),
                                  (b'{"readable_by": 1, "broker": {"fd": 3}, "workers": 7}', (null.fileno(),))):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-                s.settimeout(20)
+                s.settimeout(HANG)
                 s.connect(str(tmp_path / "state" / "supervisor"))
                 socket.send_fds(s, [packet], attached)
                 while s.recv(10):

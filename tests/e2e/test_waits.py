@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import KIND, SLOW, Server, client_env, ended, start
+from conftest import HANG, KIND, Server, client_env, ended, start
 from cutter import Cutter
 
 TRIALS = int(os.environ.get("CRICKET_TEST_TRIALS", "500"))
@@ -48,7 +48,7 @@ class Trial:
             time.sleep(self.delay)
             kill_worker(server)
         try:
-            out, err = client.communicate(timeout=30 * SLOW)
+            out, err = client.communicate(timeout=HANG)
         except subprocess.TimeoutExpired:
             client.kill()
             out, err = client.communicate()

@@ -151,7 +151,7 @@ def fixture_place(tmp_path):
     (tmp_path / "saxpy.cu").write_text(SAXPY)
     (tmp_path / "hosts").write_text(HOSTS)
     (tmp_path / "run").mkdir(mode=0o700)
-    env = clean_env(HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), XDG_CONFIG_HOME="", CRICKET_TIMEOUT="60", CRICKET_EMU="devices=2,memory=48G")
+    env = clean_env(HOME=str(tmp_path), XDG_RUNTIME_DIR=str(tmp_path / "run"), XDG_CONFIG_HOME="", CRICKET_EMU="devices=2,memory=48G")
     env["PATH"] = f"{PRODUCTS}:{env['PATH']}"
     return tmp_path, env
 

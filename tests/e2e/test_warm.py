@@ -223,7 +223,7 @@ def told(server):
     """What a client hears, without the address."""
     result = run([sys.executable, "-c", "import ctypes; "
                   "print(ctypes.CDLL('libcuda.so.1').cuInit(0))"],
-                 client_env(server.address("unix"), CRICKET_TIMEOUT="20"))
+                 client_env(server.address("unix")))
     return result.out, result.err.replace(str(server.unix), "UNIX").split("] ")[-1]
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, SLOW, TRANSPORTS, Server, client_env, run, wait_until
+from conftest import DRIVER, HANG, SLOW, TRANSPORTS, Server, client_env, run, wait_until
 from test_arena import HEAD
 from test_control import Asker
 from test_policy import MIB, MORE, serve  # pylint: disable=unused-import
@@ -70,7 +70,7 @@ def is_over(server, program, why):
     assert re.fullmatch(rf"cricket: ERROR: the GPU server at \S+ is lost \({why}\): every CUDA call fails from now on\n",
                         line := program.stderr.readline()), line
     wait_until(lambda: not server.workers(), 5, "the worker has ended")
-    out, err = program.communicate("x\n", timeout=20)
+    out, err = program.communicate("x\n", timeout=HANG)
     assert (out, err) == ("46\n", "")
 
 
@@ -106,7 +106,7 @@ def test_that_the_server_will_stop(begin, way, how, tmp_path):
     print("x", file=program.stdin, flush=True)
     assert program.stdout.readline() == "0\n"
     is_over(server, program, r"the server stops \(drain\)")
-    assert server.process.wait(timeout=20 * SLOW) == 0
+    assert server.process.wait(timeout=HANG) == 0
     end = [event for event in map(json.loads, audit.read_text().splitlines()) if event["event"] == "session-end"]
     assert [event["cause"] for event in end] == ["the server stops (drain)"]
 
@@ -143,7 +143,7 @@ def test_that_the_session_stands_still_and_goes_on(begin, way):
     assert re.fullmatch(r"cricket: WARNING: the GPU server at \S+: the session is resumed after \d+ s\n",
                         line := program.stderr.readline()), line
     assert program.stdout.readline() == "0\n"
-    out, err = program.communicate("", timeout=20)
+    out, err = program.communicate("", timeout=HANG)
     assert (out, err, program.returncode) == ("", "", 0)
     server.stop()
 
@@ -158,7 +158,7 @@ def test_a_short_stop_and_one_that_the_program_does_not_notice_are_no_news(begin
     assert Asker(server).ask("suspend", session=name, until="use")["ok"]
     time.sleep(2)           # longer than until it would be told
     began = time.monotonic()
-    out, err = program.communicate("x\n", timeout=20)
+    out, err = program.communicate("x\n", timeout=HANG)
     stopped = max(stopped, time.monotonic() - began)
     assert out == "0\n" and (err == "" or stopped > 1), err
     server.stop()
@@ -181,7 +181,7 @@ def test_an_upgrade_tells_nothing_twice(begin):
     wait_until(lambda: server.log().count("cricket-rpc-server ") > 1, 20, "the new program")
     assert Asker(server).ask("resume", session=name_of(server))["ok"]
     assert "is resumed after" in program.stderr.readline()
-    assert program.communicate("x\n", timeout=20) == ("0\n", "")
+    assert program.communicate("x\n", timeout=HANG) == ("0\n", "")
 
 
 def test_a_program_that_does_not_read_does_not_hold_up_the_end(begin):
@@ -254,7 +254,7 @@ def listed(tmp_path):
                  re.findall(r'"program": *"([^"]*)"', audit.read_text())[-1]}
         title = pathlib.Path(f"/proc/{server.workers()[0]}/cmdline")
         wait_until(lambda: max(found).encode() in title.read_bytes(), 5, "ps shows it")
-        program.communicate("\n", timeout=30)
+        program.communicate("\n", timeout=HANG)
         server.wait_idle()
         text = server.log() + audit.read_text()
         assert "secret" not in text

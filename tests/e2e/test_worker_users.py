@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from conftest import DRIVER, SERVER, TRANSPORTS, Server, client_env, run, wait_until
+from conftest import DRIVER, HANG, SERVER, TRANSPORTS, Server, client_env, run, wait_until
 from criu import criu
 from ports import free_port
 from stranger import Refused, Session
@@ -102,7 +102,7 @@ def as_user(user, group, code):
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
     return subprocess.run(["/usr/bin/python3", "-c", code], preexec_fn=become, capture_output=True, text=True, cwd="/",
-                          timeout=20, check=True).stdout.strip()
+                          timeout=HANG, check=True).stdout.strip()
 
 
 OPENS = """
@@ -372,7 +372,7 @@ def test_a_wrong_range_is_refused(text):
 @needs_root
 def test_a_server_without_the_right_refuses_to_start():
     result = subprocess.run([SERVER, "--driver", "emu", "--no-unix", "--worker-users", "700000-700099"], text=True,
-                            env=client_env(None, LD_PRELOAD=""), capture_output=True, timeout=20, check=False,
+                            env=client_env(None, LD_PRELOAD=""), capture_output=True, timeout=HANG, check=False,
                             preexec_fn=lambda: os.setresuid(65534, 65534, 65534))
     assert result.returncode == 2 and result.stderr.count("\n") == 1
     assert re.search(r"--worker-users: the server is not root, or lacks one of CAP_SETUID", result.stderr)
