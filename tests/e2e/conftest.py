@@ -10,6 +10,7 @@ One that cannot bear company, because it measures a time or changes the host, is
 import atexit
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import re
@@ -284,9 +285,24 @@ class Server:
         return next((p for p in children_of(self.process.pid) if name_of(p) == "cricket-broker"),
                     None)
 
+    def knows_sessions(self):
+        """Whether there are sessions for the server: it hears of a worker's end a moment later, and records that before it answers."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(HANG)
+            try:
+                s.connect(f"{self.unix}.status")
+                s.sendall(b'{"command": "status"}\n')
+                with s.makefile() as reply:
+                    sessions = json.loads(reply.readline())["sessions"]
+                s.shutdown(socket.SHUT_WR)
+                return bool(sessions or s.recv(1))      # the server has closed its end, too
+            except (OSError, ValueError):
+                return False    # it has ended, or has no such socket
+
     def wait_idle(self, seconds=5):
         """Waits until no session is left."""
         wait_until(lambda: not self.workers(), seconds, f"workers {self.workers()} are gone")
+        wait_until(lambda: not self.knows_sessions(), seconds, "the server has recorded their ends")
 
     def kill(self):
         """Ends server and workers at once, without a word: the server first, or it tells clients of its workers' ends."""
