@@ -166,6 +166,20 @@ def wait_until(condition, seconds, what):
         time.sleep(0.01)
 
 
+def lines_of_a_kind(began):
+    """How many log lines of one kind a server has written at most since the moment BEGAN: of a flood, 20 in 10 s, and a sum."""
+    return 21 * (1 + (time.monotonic() - began) // 10)
+
+
+def with_few_files(folder):
+    """The server as a program that may have no more than 256 descriptors: its bounds for silent connections are reached in less than
+    the 10 s after which it closes them."""
+    program = folder / "few-files"
+    program.write_text(f'#!/bin/sh\nulimit -n 256\nexec {SERVER} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return program
+
+
 def listens(path):
     """Whether somebody listens at the unix socket PATH; its file is there a moment before (proc_net(5))."""
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:

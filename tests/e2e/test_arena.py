@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, HANG, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, run, wait_until
+from conftest import DRIVER, HANG, PATIENCE, PRODUCTS, TRANSPORTS, Server, clean_env, client_env, run, wait_until
 
 MIB = 1 << 20
 CHUNK = 2 * MIB
@@ -40,7 +40,7 @@ def left():
     check(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
     return free.value
 def soon():
-    end = time.monotonic() + 10
+    end = time.monotonic() + {10 * PATIENCE}
     while (p := alloc(CHUNK)) is None and time.monotonic() < end:
         time.sleep(0.05)
     return p
@@ -145,30 +145,32 @@ def test_two_sessions_share_the_last_memory_exactly(small):
     code = """
 current()
 say("ready")
-input()
 got = []
 def take():
     current()
-    end = time.monotonic() + 2
-    while time.monotonic() < end: # what the other returns takes a moment
-        got.extend(fill())
-threads = [threading.Thread(target=take) for _ in range(4)]
-[t.start() for t in threads], [t.join() for t in threads]
-say(len(got), len(set(got)))
-input()
+    got.extend(fill())
+for line in sys.stdin:
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    say(len(got), len(set(got)))
 """
+
+    def take(programs):
+        """Has both take what there is at the same time; how much they have."""
+        for p in programs:
+            print(file=p.stdin, flush=True)
+        counts = [[int(n) for n in p.stdout.readline().split()] for p in programs]
+        assert all(count == different for count, different in counts)
+        return sum(count for count, _ in counts)
     total = MEMORY // CHUNK
     for transport in TRANSPORTS:
         small.wait_idle()
         two = [begin(code, client_env(small.address(transport))) for _ in range(2)]
         assert [p.stdout.readline() for p in two] == ["ready\n"] * 2
+        wait_until(lambda: take(two) >= total, 10, "they have all")       # what one returns takes a moment
+        assert take(two) == total
         for p in two:
-            print(file=p.stdin, flush=True)
-        counts = [[int(n) for n in p.stdout.readline().split()] for p in two]
-        assert all(count == different for count, different in counts)
-        assert sum(count for count, _ in counts) == total
-        for p in two:
-            p.communicate("\n", timeout=HANG)
+            p.communicate(timeout=HANG)
             assert p.returncode == 0
 
 
@@ -181,7 +183,7 @@ def test_an_idle_session_gives_up_what_another_needs(small, holds):
     assert idle.stdout.readline() == "ready\n"
     greedy = python(f"""
 current()
-got, end = fill(), time.monotonic() + 10
+got, end = fill(), time.monotonic() + {10 * PATIENCE}
 while len(got) < {total} and time.monotonic() < end:
     got += fill()
 say(len(got))
@@ -518,7 +520,7 @@ def test_free_memory_goes_back_while_work_waits_for_later_work(tmp_path, goes_ba
 current()
 say("ready")
 for _ in sys.stdin:
-    got, end = fill(), time.monotonic() + 30
+    got, end = fill(), time.monotonic() + {10 * PATIENCE}
     while len(got) < {(4 << 30) // CHUNK - 8} and time.monotonic() < end:
         got += fill()
     say("all" if time.monotonic() < end else len(got))

@@ -13,11 +13,13 @@ import time
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import DRIVER, HANG, SERVER, SLOW, clean_env, client_env, wait_until
+from conftest import DRIVER, HANG, PATIENCE, SERVER, SLOW, clean_env, client_env, wait_until
 from criu import criu
 from travel import (PROGRAM, STEPS, ctl, programs_that_end_with_the_test, result_without_a_checkpoint,  # noqa: F401
                     servers_with_criu, session_of)
 from test_upgrade import restart
+
+KEEP = f"{5 * PATIENCE}s"     # a program that is killed while its session is being written is waited for so long
 
 pytestmark = pytest.mark.skipif(DRIVER != "emu", reason="a real GPU's driver is asked by another test")
 
@@ -335,8 +337,7 @@ def saved_in(folder):
 
 def test_sessions_are_saved_again_and_again_and_go_on(servers, start_program, expected, tmp_path):
     folder = tmp_path / "saved"
-    # a program that is killed while its session is being written is waited for: 5 s
-    server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", folder, "--keep", "5s")
+    server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", folder, "--keep", KEEP)
     programs = [start_program(server.address("tcp"), 100000) for _ in range(2)]
     local = start_program(server.address("unix"))
     wait_until(lambda: len(saved_in(folder)) == 2, 60, "two sessions are saved")
@@ -357,7 +358,7 @@ def test_sessions_are_saved_again_and_again_and_go_on(servers, start_program, ex
 
 
 def test_a_session_goes_on_before_its_checkpoint_is_compressed(servers, start_program, tmp_path):
-    server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", tmp_path / "saved", "--keep", "5s")
+    server = servers("server", "--checkpoint-every", "1", "--checkpoint-dir", tmp_path / "saved", "--keep", KEEP)
     program = start_program(server.address("tcp"), 100000)
     wait_until(lambda: " is saved in " in server.log(), 60, "it is saved")
     log = server.log()
@@ -417,7 +418,7 @@ def test_the_checkpoint_of_a_session_that_outlived_its_server_is_removed(servers
     """The new server does not see how the worker ends, which is not its child: the worker says so."""
     folder = tmp_path / "saved"
     server = servers("server", "--state-dir", tmp_path / "state", "--checkpoint-every", "5", "--checkpoint-dir", folder,
-                     "--keep", "5s")
+                     "--keep", KEEP)
     programs = [start_program(server.address("tcp"), 100000) for _ in range(2)]
     wait_until(lambda: server.log().count(" is saved in ") >= 2, 60, "both are saved")
     restart(server)

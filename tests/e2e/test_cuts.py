@@ -18,10 +18,11 @@ import time
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import DRIVER, KIND, PRODUCTS, SERVER, SLOW, Server, clean_env, client_env, command_env, ended, is_alive, start, wait_until
+from conftest import (DRIVER, KIND, PATIENCE, PRODUCTS, SERVER, Server, clean_env, client_env, command_env, ended, is_alive, start,
+                      wait_until)
 from stranger import Refused, Session, place
 from test_control import Asker, worker_of
-from test_resume import endless, ticks
+from test_resume import endless as begun, ticks
 from tls import Authority
 
 # Holds 64 MiB of device memory, and uses it for each line of its stdin.
@@ -54,7 +55,7 @@ exec(sys.stdin.read())
 
 # How long connections are away, and how long the program waits for them, in seconds (make check-e2e K=cuts CUT_SECONDS=50). The
 # last stands for 50 s of the usual 60 s, with more time to connect.
-CUTS = [(float(s), 60) for s in os.environ.get("CUT_SECONDS", "0,2,5").split(",")] + [(10, 15 * SLOW)]
+CUTS = [(float(s), 60) for s in os.environ.get("CUT_SECONDS", "0,2,5").split(",")] + [(10, 10 + 10 * PATIENCE)]
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +72,11 @@ def both(tmp_path_factory):
 
 @pytest.fixture
 def serve(tmp_path):
+    """serve(OPTION...): a server that keeps sessions for longer than the test takes."""
     made = []
 
     def go(*options, **env):
-        made.append(Server(tmp_path / f"server{len(made)}", *options, **env))
+        made.append(Server(tmp_path / f"server{len(made)}", "--keep", "1h", *options, **env))
         return made[-1]
     yield go
     for server in made:
@@ -91,6 +93,11 @@ def proxies():
     yield go
     for proxy in made:
         proxy.stop()
+
+
+def endless(app, proxy, **env):
+    """A program that waits for longer than the test takes."""
+    return begun(app, proxy, **{"CRICKET_RESUME": "1h", **env})
 
 
 class Hole(Breaker):
@@ -248,7 +255,7 @@ def killed(app, proxies, server):
 
 
 def test_a_killed_program_of_another_machine_is_kept_and_listed(serve, app, proxies):
-    server = serve("--keep", "1h")
+    server = serve()
     client, worker = killed(app, proxies, server)
     wait_until(lambda: kept(server), 5, "it is kept")
     one, = kept(server)
@@ -269,7 +276,7 @@ def test_a_killed_program_of_another_machine_is_kept_for_its_time(serve, app, pr
 
 def test_a_session_is_kept_from_its_first_moment(serve):
     """The program is killed as soon as it has the answer to its hello."""
-    server = serve("--keep", "1h", "--command-wait", "600")
+    server = serve("--command-wait", "600")
     for _ in range(20):
         Session(server, commands=False, resume=60).end()
     wait_until(lambda: len(sessions(server)) == len(kept(server)) == 20, 5, server.log)
@@ -353,7 +360,7 @@ def test_the_end_of_a_child_says_nothing_of_its_parent(patient, proxies, code):
 @pytest.mark.skipif(bool(KIND), reason="sanitizers have functions of their own there")
 def test_a_program_that_executes_itself_takes_its_own_place(serve, proxies):
     """As a training does that starts again: its process is the same."""
-    server = serve("--max-sessions", "1", "--keep", "1h")
+    server = serve("--max-sessions", "1")
     actor = act(proxies(Foreign, server.port, FAR).address, "os.execv(sys.executable, [sys.executable, '-c', again])\n"
                 .replace("again", repr(ACTOR.replace("exec(sys", "os._exit(0)  # "))))
     assert actor.communicate(timeout=60) == ("ready\n", "")
@@ -364,7 +371,7 @@ def test_a_program_that_executes_itself_takes_its_own_place(serve, proxies):
 @pytest.mark.parametrize("places", [1, 2])
 def test_a_process_that_executes_a_program_is_known_before_the_cut_is(serve, places):
     """Its old connections arrive at their end after the new one has begun. It is asked, also if there is another place."""
-    server = serve("--max-sessions", places, "--keep", "1h", "--command-wait", "600")
+    server = serve("--max-sessions", places, "--command-wait", "600")
     old = Session(server, commands=False, resume=60, place=place(FAR))
     with pytest.raises(Refused) as asked:
         Session(server, commands=False, place=place(FAR))
@@ -410,7 +417,7 @@ def test_a_cut_tunnel_to_the_unix_socket_is_survived(serve, app, proxies, path, 
 
 
 def test_a_cut_session_on_a_unix_socket_without_a_tunnel_does_not_wait(serve, app):
-    server = serve("--keep", "1h")
+    server = serve()
     program = subprocess.Popen([app("endless"), "sync"], env=client_env(server.address("unix"), CRICKET_RESUME="1h"), text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert program.stdout.readline() == "running\n", program.stderr.read()
@@ -452,7 +459,7 @@ class Hellos(Foreign):
 @pytest.mark.slow
 def test_a_client_that_waits_for_a_session_is_asked_each_time(serve, app, proxies):
     """Whether the program of a kept session has ended: it lives. A server answers a client that waits every 3 s."""
-    server = serve("--max-sessions", "1", "--keep", "1h")
+    server = serve("--max-sessions", "1")
     cut, hellos = proxies(Foreign, server.port, FAR), proxies(Hellos, server.port, FAR)
     first = endless(app, cut)
     cut.dark("fin")
@@ -502,8 +509,8 @@ def test_the_number_of_kept_sessions_is_bounded(serve, app, proxies):
 
 
 def test_a_kept_session_stays_so_over_an_upgrade(serve, app, proxies):
-    server = serve("--keep", "1h")
-    client = endless(app, proxies(Foreign, server.port, FAR), CRICKET_RESUME="1h")
+    server = serve()
+    client = endless(app, proxies(Foreign, server.port, FAR))
     client.kill()
     client.wait()
     wait_until(lambda: kept(server), 5, "it is kept")
@@ -520,9 +527,9 @@ def far_env(proxy):
 
 def test_a_report_ends_the_session_of_a_program_that_has_ended(serve, app, proxies):
     """And of no other one of the machine."""
-    server = serve("--keep", "1h")
+    server = serve()
     proxy = proxies(Foreign, server.port, FAR)
-    killed, living = (endless(app, proxy, CRICKET_RESUME="1h") for _ in range(2))
+    killed, living = (endless(app, proxy) for _ in range(2))
     killed.kill()
     killed.wait()
     wait_until(lambda: kept(server), 5, "it is kept")
@@ -540,9 +547,9 @@ def test_a_report_of_another_identity_changes_nothing(serve, app, proxies, tmp_p
     tokens.write_text("".join(f"{name}:{hashlib.blake2b(secret.encode(), digest_size=32).hexdigest()}\n"
                               for name, secret in (("alice", ALICE), ("bob", BOB))))
     tokens.chmod(0o600)
-    server = serve("--keep", "1h", "--token-file", tokens)
+    server = serve("--token-file", tokens)
     proxy = proxies(Foreign, server.port, FAR)
-    client = endless(app, proxy, CRICKET_RESUME="1h", CRICKET_TOKEN=ALICE)
+    client = endless(app, proxy, CRICKET_TOKEN=ALICE)
     client.kill()
     client.wait()
     wait_until(lambda: kept(server), 5, "it is kept")
@@ -556,7 +563,7 @@ def test_a_report_of_another_identity_changes_nothing(serve, app, proxies, tmp_p
 # ASan ends a program at SIGSEGV with a status of its own.
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT if KIND else signal.SIGSEGV])
 def test_cricket_run_reports_the_end_of_its_program(serve, app, proxies, number):
-    server = serve("--keep", "1h")
+    server = serve()
     proxy = proxies(Foreign, server.port, FAR)
     program = start([PRODUCTS / "cricket", "run", app("endless"), "sync"], {**far_env(proxy), "CRICKET_RESUME": "1h"})
     assert program.stdout.readline() == "running\n", program.stderr.read()
@@ -578,7 +585,7 @@ def test_a_kept_session_makes_room_for_others_and_returns(serve, proxies, tmp_pa
     """Without any option for that. Another program needs the memory, and the kept one is suspended meanwhile."""
     server = serve(CRICKET_EMU=f"memory=100M,shared,usage={tmp_path}/usage")
     proxy = proxies(Foreign, server.port, FAR)
-    first, answer = hold(proxy.address)
+    first, answer = hold(proxy.address, CRICKET_RESUME="1h")
     assert answer == "0"
     second, answer = hold(server.address("tcp"))
     assert answer == "2", "while it has connections, it keeps its memory"

@@ -673,7 +673,7 @@ def test_a_browser_shows_sessions_and_escapes_their_names(own_server, home, tmp_
         assert html.escape(evil, quote=False) in done.out and evil not in done.out, done.out
         assert "1 of 256" in done.out and "0: Cricket Emulated GPU" in done.out and "<svg" in done.out
         assert f'<h1 id="host">{socket.gethostname()}</h1>' in done.out and f"<title>{socket.gethostname()}: 1/256</title>" in done.out
-        assert re.search(r'id="age">data: \d s ago<', done.out) and "100 %" in done.out and "1 h ago" in done.out
+        assert re.search(r'id="age">data: \d+ s ago<', done.out) and "100 %" in done.out and "1 h ago" in done.out
         # the session's part of the bar of memory, with its name in the legend; its state with a sign
         assert re.search(r'class="part colour-\d" title="s\d+ ', done.out) and re.search(r'class="swatch colour-\d"></span>', done.out)
         assert re.search(r'class="state (running|idle)"><span aria-hidden="true">.</span>', done.out)

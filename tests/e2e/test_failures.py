@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, EXPECTED, HANG, SLOW, TRANSPORTS, Server, client_env, ended, is_alive, run, start, wait_until
+from conftest import DRIVER, EXPECTED, HANG, PATIENCE, SLOW, TRANSPORTS, Server, client_env, ended, is_alive, run, start, wait_until
 from ports import free_port
 
 
@@ -269,23 +269,30 @@ def ticks(pid):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize("kind", ["launch", "sync", "copy"])
-def test_a_server_that_stands_still_for_a_while_is_waited_for(app, own_server, kind, transport):
-    client, worker = running(app, own_server, transport, kind, CRICKET_TIMEOUT="1")
+def test_a_server_that_stands_still_for_a_while_is_waited_for(app, own_server, transport):
+    """For longer than a connection to it may take, which is long enough for a machine that is busy."""
+    seconds = 2 * PATIENCE
+    clients = [start([app("endless"), kind], client_env(own_server.address(transport), CRICKET_TIMEOUT=str(seconds)))
+               for kind in ("launch", "sync", "copy")]
     try:
-        os.kill(own_server.process.pid, signal.SIGSTOP)
-        os.kill(worker, signal.SIGSTOP)
-        time.sleep(2)
-        assert client.poll() is None, client.communicate()
-        idle = ticks(client.pid), ticks(worker)
-        os.kill(own_server.process.pid, signal.SIGCONT)
-        os.kill(worker, signal.SIGCONT)
-        wait_until(lambda: ticks(client.pid) > idle[0] + 3 and ticks(worker) > idle[1] + 3, 10,
-                   "client and worker are at it again")
-        assert client.poll() is None, client.communicate()
+        for client in clients:
+            assert client.stdout.readline() == "running\n", client.stderr.read()
+        workers = own_server.workers()
+        assert len(workers) == len(clients)
+        for pid in (own_server.process.pid, *workers):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds + 1)
+        processes = [*workers, *(client.pid for client in clients)]
+        idle = {pid: ticks(pid) for pid in processes}
+        for pid in (own_server.process.pid, *workers):
+            os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: all(ticks(pid) > idle[pid] + 3 for pid in processes), 10, "clients and workers are at it again")
+        for client in clients:
+            assert client.poll() is None, client.communicate()
     finally:
-        client.kill()
-        client.communicate()
+        for client in clients:
+            client.kill()
+            client.communicate()
     own_server.wait_idle()
 
 
@@ -303,7 +310,7 @@ def test_memory_that_is_not_there_is_refused_at_the_call(app, tmp_path, transpor
 
 
 # The kernel reports the end of a program of the same machine, over TCP too.
-GONE = 1
+GONE = 1    # seconds
 
 
 # ---- the client goes away ----------------------------------------------------------------------
@@ -394,17 +401,14 @@ def test_a_forked_child_does_not_keep_its_parents_session(own_server):
 
 def test_a_program_ends_although_the_server_is_stopped(app, own_server):
     """SIGSTOP leaves connections open that nobody reads: exit gives up after a few seconds."""
-    program = FORKED.split("if os.fork")[0] + "print('up', flush=True)\ntime.sleep(1)\n"
+    program = FORKED.split("if os.fork")[0] + "print('up', flush=True)\nsignal.pause()\n"
+    program = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n" + program
     client = start([sys.executable, "-c", program], client_env(own_server.address("unix")))
     assert client.stdout.readline() == "up\n", client.stderr.read()
-    stopped = own_server.workers()
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    try:
+    worker, = own_server.workers()
+    with stopped(worker):
+        client.send_signal(signal.SIGUSR1)
         assert ended(client, 8).status == 0
-    finally:
-        for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
 
 
 # --- a function of the host is under way in a stream
@@ -413,10 +417,8 @@ def test_a_program_ends_although_the_server_is_stopped(app, own_server):
 def test_a_client_that_is_killed_with_a_function_pending_leaves_no_worker(server, app):
     process = start([app("host_functions"), "pending"], client_env(server.address("unix")))
     assert process.stdout.readline() == "waiting\n"
-    began = time.monotonic()
     process.kill()
-    server.wait_idle()
-    assert time.monotonic() - began < 1.5 * SLOW
+    server.wait_idle(GONE)
     process.communicate(timeout=HANG)
 
 
@@ -460,7 +462,7 @@ def test_a_stopped_worker_is_reported_once_and_once_more_when_it_goes_on(app, ow
             seconds = time.monotonic() - began
             time.sleep(1)
         assert f"server {own_server.address(transport)} has not responded for 5 s, still waiting" in line
-        assert 4 < seconds < 12 * SLOW, seconds
+        assert 4 < seconds < 12 * PATIENCE, seconds
         assert f"server {own_server.address(transport)} responds again" in client.stderr.readline()
     finally:
         client.kill()

@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from conftest import EMULATED, HANG, SAN, SLOW, DRIVER as CHOSEN, is_alive, state_and_parent, wait_until
+from conftest import DRIVER as CHOSEN, EMULATED, HANG, SAN, SLOW, is_alive, state_and_parent, wait_until
 from test_control import Asker
 from test_suspend import DRIVER, begun, gpu_server, only, program, selectable, use, used  # noqa: F401
 from test_upgrade import restart, returned

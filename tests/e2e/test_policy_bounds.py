@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import DRIVER, HANG, PATIENCE, TRANSPORTS, client_env, wait_until
+from conftest import DRIVER, HANG, SLOW, TRANSPORTS, client_env, wait_until
 from stranger import Session, u32, u64
 from test_arena import HEAD
 from test_control import Asker
@@ -39,42 +39,46 @@ say(cuda.cuCtxSynchronize())
 """
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path, transport):
+LASTS = 8 + 2 * SLOW    # seconds of a session: long enough for a program to begin on a busy machine, and to be warned at four fifths
+
+
+def test_a_session_lasts_so_long_and_its_user_is_warned(serve, tmp_path):
     """Also if the program makes no call meanwhile."""
     audit = tmp_path / "audit"
-    server = serve('default: { time = "4s"; };', "--audit", audit)
+    server = serve(f'default: {{ time = "{LASTS}s"; }};', "--audit", audit)
     begun = time.monotonic()
-    session = talk(server, SLEEPER, transport)
-    assert session.stdout.readline() == "holds\n"
-    warning = session.stderr.readline()
-    assert re.search(r"the session ends in 1s: the policy ends sessions after 4s$", warning), warning
-    end = session.stderr.readline()
-    assert 4 < time.monotonic() - begun < 14 * PATIENCE
-    assert re.search(r"is lost \(the policy ends sessions after 4s\): every CUDA call fails from now on$", end), end
-    wait_until(lambda: not server.workers(), 10, "the worker has ended")
-    print(file=session.stdin, flush=True)
-    out, err = session.communicate(timeout=HANG)
-    assert out == "46\n" and err == ""
-    wait_until(lambda: '"session-end"' in audit.read_text(), 10, "the end is in the audit log")
+    sessions = [talk(server, SLEEPER, transport) for transport in TRANSPORTS]
+    for session in sessions:
+        assert session.stdout.readline() == "holds\n"
+    for session in sessions:
+        warning = session.stderr.readline()
+        assert re.search(rf"the session ends in \ds: the policy ends sessions after {LASTS}s$", warning), warning
+        end = session.stderr.readline()
+        assert LASTS < time.monotonic() - begun
+        assert re.search(rf"is lost \(the policy ends sessions after {LASTS}s\): every CUDA call fails from now on$", end), end
+    server.wait_idle()
+    for session in sessions:
+        out, err = session.communicate("\n", timeout=HANG)
+        assert out == "46\n" and err == ""
     ends = [json.loads(line) for line in audit.read_text().splitlines() if '"session-end"' in line]
-    assert [e["cause"] for e in ends] == ["the policy ends sessions after 4s"]
+    assert [e["cause"] for e in ends] == [f"the policy ends sessions after {LASTS}s"] * len(sessions)
 
 
 def test_a_session_that_computes_ends_in_time_too(serve):
-    server = serve('default: { time = "2s"; };')
+    server = serve(f'default: {{ time = "{LASTS}s"; }};')
     session = talk(server, "current()\nwhile not (err := cuda.cuCtxSynchronize()): pass\nsay(err)\n")
     out, err = session.communicate(timeout=HANG)
     assert out == "46\n"
-    assert err.count("\n") == 2 and "(the policy ends sessions after 2s)" in err, err
+    assert err.count("\n") == 2 and f"(the policy ends sessions after {LASTS}s)" in err, err
 
 
 def test_an_idle_session_ends(serve):
-    server = serve('default: { idle = "3s"; };')
+    server = serve(f'default: {{ idle = "{LASTS}s"; }};')
     session = talk(server, SLEEPER)
     assert session.stdout.readline() == "holds\n"
-    assert "the session ends in 1s: the policy ends sessions that are idle for 3s" in session.stderr.readline()
-    assert "(the policy ends sessions that are idle for 3s)" in session.stderr.readline()
+    warning = session.stderr.readline()
+    assert re.search(rf"the session ends in \ds: the policy ends sessions that are idle for {LASTS}s", warning), warning
+    assert f"(the policy ends sessions that are idle for {LASTS}s)" in session.stderr.readline()
     session.communicate("\n", timeout=HANG)
 
 
@@ -84,7 +88,7 @@ def test_a_new_policy_changes_the_time_of_running_sessions(serve, tmp_path):
     assert session.stdout.readline() == "holds\n"
     (tmp_path / "policy").write_text('default: { time = "1s"; };')
     os.kill(server.process.pid, signal.SIGHUP)
-    assert "(the policy ends sessions after 1s)" in session.stderr.readline()
+    assert any("(the policy ends sessions after 1s)" in line for line in session.stderr)    # after a warning, if it is younger
     session.kill()
     session.wait()
 
@@ -162,30 +166,31 @@ def test_cache_of_an_identity(serve):
 
 COPIES = """
 current()
-host, p = ctypes.create_string_buffer(8 * MIB), alloc(8 * MIB)
+host, p = ctypes.create_string_buffer(os.urandom(8 * MIB), 8 * MIB), alloc(8 * MIB)
 def timed(copy, *args):
     begun = time.monotonic()
-    check(copy(*args))
-    check(cuda.cuCtxSynchronize())
+    for _ in range(2):
+        check(copy(*args))
+        check(cuda.cuCtxSynchronize())
+        host.raw = os.urandom(8 * MIB)      # others are compressed, or known from before, where the link seems slow
     say(time.monotonic() - begun)
-for _ in range(2):
-    host.raw = os.urandom(8 * MIB)      # others are compressed, or known from before, where the link seems slow
-    timed(cuda.cuMemcpyHtoD_v2, ctypes.c_uint64(p), host, ctypes.c_size_t(8 * MIB))
-for _ in range(2):
-    timed(cuda.cuMemcpyDtoH_v2, host, ctypes.c_uint64(p), ctypes.c_size_t(8 * MIB))
+timed(cuda.cuMemcpyHtoD_v2, ctypes.c_uint64(p), host, ctypes.c_size_t(8 * MIB))
+timed(cuda.cuMemcpyDtoH_v2, host, ctypes.c_uint64(p), ctypes.c_size_t(8 * MIB))
 """
 
 
 def test_bandwidth_of_a_session(serve):
     """In each direction, a second's worth of bytes is free, and 12 MiB take 3 s then."""
-    server = serve('identities: ( { address = "127.0.0.1"; bandwidth = "4M"; } );')
-    result = program(server, COPIES, "tcp")
+    result = program(serve('identities: ( { address = "127.0.0.1"; bandwidth = "4M"; } );'), COPIES, "tcp")
     assert result.status == 0, result.err
-    up, down = (sum(map(float, result.out.split()[i:i + 2])) for i in (0, 2))
-    assert 1.5 < up < 10, result.out
-    assert 0.5 < down < 10, result.out
-    result = program(server, COPIES, "unix")
-    assert result.status == 0 and sum(map(float, result.out.split())) < 3, result.out + result.err
+    up, down = map(float, result.out.split())
+    assert up > 2 and down > 0.5, result.out
+
+
+def test_other_identities_have_their_own_bandwidth(serve):
+    """With that of the address, it would take eight minutes."""
+    result = program(serve('identities: ( { address = "127.0.0.1"; bandwidth = "64K"; } );'), COPIES, "unix")
+    assert result.status == 0, result.err
 
 
 def test_all_gpus_together_have_a_quota(serve):

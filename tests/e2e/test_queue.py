@@ -33,7 +33,7 @@ def begin(tmp_path):
         server = servers[-1]
         server.asker = Asker(server)
 
-        def launch(code=PROGRAM, transport="unix", wait="60", **more):
+        def launch(code=PROGRAM, transport="unix", wait="10m", **more):
             programs.append(subprocess.Popen([sys.executable, "-c", FIRST + code], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                              env=client_env(server.address(transport), CRICKET_WAIT=wait, **more)))

@@ -8,12 +8,11 @@ import pathlib
 import signal
 import socket
 import struct
-import time
 
 import pytest
 
 from breaker import PIECE, Breaker
-from conftest import EXPECTED, KIND, SLOW, TSAN, Server, client_env, ended, is_alive, run, start, wait_until
+from conftest import EXPECTED, KIND, TSAN, Server, client_env, ended, is_alive, run, start, wait_until
 
 # All cuts of the programs below together; the issue wants 1,000 (make check-e2e K=resume CUTS=1000).
 CUTS = int(os.environ.get("CUTS", "240"))
@@ -229,13 +228,11 @@ def test_a_program_that_ends_says_goodbye(own_server, app):
 
 def test_a_program_ends_although_its_connections_are_cut(own_server, app, breaker):
     proxy = breaker(own_server.port)
-    client = start([app("host_functions"), "pending"], client_env(proxy.address))
+    client = start([app("host_functions"), "pending"], client_env(proxy.address, CRICKET_RESUME="1h"))
     assert client.stdout.readline() == "waiting\n", client.stderr.read()
     proxy.dark()
-    began = time.monotonic()
     os.kill(client.pid, signal.SIGTERM)
     ended(client, 5)
-    assert time.monotonic() - began < 4 * SLOW
 
 
 @pytest.mark.skipif(KIND != "", reason="a thousand connections, with threads of sanitizers")

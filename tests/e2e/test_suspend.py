@@ -12,7 +12,7 @@ import time
 import pytest
 
 from breaker import Breaker
-from conftest import HANG, SERVER, SLOW, Server, clean_env, client_env, ended, start, wait_until
+from conftest import HANG, PATIENCE, SERVER, SLOW, Server, clean_env, client_env, ended, start, wait_until
 from test_control import Asker, ctl
 
 # What programs of these tests have in common: the driver by ctypes.
@@ -425,7 +425,8 @@ HAS_HAD = DRIVER + textwrap.dedent("""
 
 
 def resume_within(asker, tries):
-    """Gives the command so many times. A parked session may be on its way out altogether."""
+    """Gives the command so many times on a quiet machine. A parked session may be on its way out altogether."""
+    tries *= PATIENCE
     while not (reply := asker.ask("resume", session="s1"))["ok"]:
         if "is suspending" in reply["error"]:
             continue

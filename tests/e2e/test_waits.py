@@ -3,6 +3,7 @@
 A program (test_apps/waits.c) learns in one of many ways that bytes are there, and looks at them, until a connection
 is cut or its worker is killed at a random point. CRICKET_TEST_TRIALS says how often, CRICKET_TEST_SEED with which numbers.
 """
+import contextlib
 import os
 import pathlib
 import random
@@ -13,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import HANG, KIND, Server, client_env, ended, start
+from conftest import HANG, KIND, Server, client_env, ended, name_of, start
 from cutter import Cutter
 
 TRIALS = int(os.environ.get("CRICKET_TEST_TRIALS", "500"))
@@ -43,10 +44,16 @@ class Trial:
         """How the program ended, with what it said."""
         cutter = None if self.how == "kill" else Cutter(server.port, self.how, self.after)
         address = cutter.address if cutter else server.address(self.transport)
+        old, new = workers_of(server), []
         client = start([app, self.way, self.words, SECONDS], client_env(address, CRICKET_CONNECTIONS="2", CRICKET_RESUME="0"))
         if self.how == "kill":
+            while client.poll() is None and not new:
+                time.sleep(0.001)
+                new = [pid for pid in workers_of(server) if pid not in old]
             time.sleep(self.delay)
-            kill_worker(server)
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         try:
             out, err = client.communicate(timeout=HANG)
         except subprocess.TimeoutExpired:
@@ -66,15 +73,11 @@ class Trial:
         return f"{self.name}: {'LIE' if status == LIE else status}\n{said}"
 
 
-def kill_worker(server):
+def workers_of(server):
     """The one that has a client; fast, since it is done often."""
-    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            try:
-                if pathlib.Path(f"/proc/{pid}/comm").read_text() == "cricket-worker\n":
-                    os.kill(int(pid), signal.SIGKILL)
-            except OSError:
-                pass
+    children = (int(pid) for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir()
+                for pid in (task / "children").read_text().split())
+    return [pid for pid in children if name_of(pid) == "cricket-worker"]
 
 
 @pytest.mark.slow

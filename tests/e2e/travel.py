@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from conftest import SERVER, SLOW, Server, clean_env, client_env, listens, run, wait_until
+from conftest import HANG, SERVER, SLOW, Server, clean_env, client_env, listens, run, wait_until
 from criu import criu
 
 PROGRAM = [sys.executable, pathlib.Path(__file__).parent / "checkpoint_program.py"]
@@ -48,7 +48,7 @@ class Program:
         self.process.stdin.close()
         status = self.process.wait(120 * SLOW)
         for reader in self.readers:
-            reader.join(10)
+            reader.join(HANG)
         return status
 
     def kill(self):
