@@ -21,7 +21,7 @@ import urllib.request
 
 import pytest
 
-from conftest import HANG, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, listens, run, wait_until
+from conftest import HANG, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, listens, run, wait_until, with_words
 from ports import free_port
 from test_command import HOLDER, Holder, cricket
 
@@ -692,7 +692,7 @@ def test_a_page_without_sessions_has_a_command_and_the_gpus_of_the_server(tmp_pa
     # a spare worker would take memory of the first GPU at some time
     server = Server(tmp_path / "server", "--warm", "0", CRICKET_EMU=f"devices=2,memory=64M,usage={tmp_path}/table")
     try:
-        with exporter(dict(home, CRICKET_EMU="devices=3"), server.address("unix")) as e:
+        with exporter(with_words(home, "CRICKET_EMU", "devices=3"), server.address("unix")) as e:
             wait_until(lambda: [gpu["used"] for gpu in json.loads(e.get("/status.json")[2])["gpus"]] == [0, 0], 30, "no process uses the two GPUs")
             done = run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                         "--virtual-time-budget=5000", "--dump-dom", f"http://127.0.0.1:{e.port}/"], home, timeout=120)

@@ -189,7 +189,6 @@ static void silence_is_not_trusted_for_long(void **state)
 	query(e, CUDA_ERROR_NOT_READY);
 	usleep(300000);
 	query(e, CUDA_ERROR_NOT_READY);
-	query(e, CUDA_ERROR_NOT_READY);
 	assert_int_equal(peer_count(CK_PROC_event_ask), 2);
 	cuEventDestroy_v2(e);
 }

@@ -262,7 +262,7 @@ static void memory_of_all_kinds_moves_out_and_comes_back(void **unused)
 	*(int *)managed = 77;
 	for (int turn = 0; turn < 3; turn++) {
 		assert_true(done(USED, 0) > (int64_t)LARGE);
-		assert_int_equal(done(LOCK, 1000), CUDA_SUCCESS);
+		assert_int_equal(done(LOCK, 60000), CUDA_SUCCESS);
 		assert_true(is_there(at[0]));
 		assert_int_equal(done(CHECKPOINT, 0), CUDA_SUCCESS);
 		assert_int_equal(done(USED, 0), 0);
@@ -373,7 +373,7 @@ static void a_lock_waits_for_calls_that_have_begun(void **context)
 	atomic_store(&may_end, true);
 	pthread_join(thread, &failed);
 	assert_null(failed);
-	assert_int_equal(done(LOCK, 1000), CUDA_SUCCESS);
+	assert_int_equal(done(LOCK, 60000), CUDA_SUCCESS);
 	assert_int_equal(done(UNLOCK, 0), CUDA_SUCCESS);
 }
 

@@ -16,7 +16,15 @@
 #include "server/door/offers.h"
 #include "util/until.h"
 
-#define SLOW_US 300000 /* longer than a look is good */
+static int64_t fake_now = 1000;
+
+#define ck_now_ms() fake_now
+#define cks_gpu_probes_look probes_look
+#define cks_offers_ended offers_ended
+int probes_look(struct cks_offers *offers, const char *gpus, int64_t since,
+		const struct cks_gpu_probe_note **note);
+bool offers_ended(struct cks_offers *offers, pid_t pid);
+#include "server/door/gpu_probes.c"
 
 static struct cks_offers offers;
 static const struct cks_gpu_probe_note *note;
@@ -45,7 +53,7 @@ static int end(void **state)
 
 static int look(int64_t since)
 {
-	return cks_gpu_probes_look(&offers, "", since, &note);
+	return probes_look(&offers, "", since, &note);
 }
 
 /* Has it been asked? */
@@ -66,12 +74,12 @@ static void answer(uint32_t count)
 /* As while a GPU wakes, or on a busy machine: each look of a server may take that long. */
 static void a_look_that_takes_long_answers_its_question(void **state)
 {
-	int64_t since = ck_now_ms();
+	int64_t since = fake_now;
 
 	(void)state;
 	assert_int_equal(look(since), -EAGAIN);
 	assert_true(take_question());
-	usleep(SLOW_US);
+	fake_now += FRESH_MS + 1;
 	assert_int_equal(look(since), -EAGAIN);
 	answer(3);
 	assert_int_equal(look(since), 0);
@@ -87,7 +95,7 @@ static void a_look_is_not_used_for_long(void **state)
 	answer(1);
 	assert_int_equal(look(0), 0);
 	assert_true(take_question());
-	usleep(SLOW_US);
+	fake_now += FRESH_MS + 1;
 	assert_int_equal(look(0), -EAGAIN);
 	assert_true(take_question());
 }
@@ -99,8 +107,7 @@ static void a_look_that_began_earlier_does_not_do_for_one_who_says_since_when(vo
 	(void)state;
 	assert_int_equal(look(0), -EAGAIN);
 	assert_true(take_question());
-	usleep(2000);
-	since = ck_now_ms();
+	since = ++fake_now;
 	answer(1);
 	assert_int_equal(look(since), -EAGAIN);
 	assert_true(take_question());
