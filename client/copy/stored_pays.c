@@ -60,6 +60,14 @@ bool ckc_stored_pays_known(struct ckc_client *c)
 	return ckc_stored_pays(c) && link_is_below(c, LINK_MOST);
 }
 
+bool ckc_stored_needs_sample(struct ckc_client *c, bool known)
+{
+	const struct ckc_kept *k = &c->copying->kept;
+
+	return !ckc_stored_always() && ckc_compression_link(c) == 0 && !k->sampled &&
+	       (k->missed || !known);
+}
+
 bool ckc_stored_pays_hashing(struct ckc_client *c)
 {
 	return ckc_stored_always() || ckc_compression_link(c) == 0 || link_is_below(c, REHASH_MOST);

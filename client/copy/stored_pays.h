@@ -25,6 +25,9 @@ bool ckc_stored_always(void);
 bool ckc_stored_pays(struct ckc_client *c);
 /* It pays, as far as it is known. */
 bool ckc_stored_pays_known(struct ckc_client *c);
+/* Is the next upload, which the index may have @known, one of bytes that the server may lack, over
+ * a network whose rate is to be measured first? */
+bool ckc_stored_needs_sample(struct ckc_client *c, bool known);
 /* It pays even if all bytes are hashed before any is sent. */
 bool ckc_stored_pays_hashing(struct ckc_client *c);
 /* It pays for what is at [@bytes, @bytes+@size): the caller must close @source. False: it does not,

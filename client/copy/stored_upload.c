@@ -32,10 +32,7 @@
 #include "util/process/stack.h"
 #include "util/until.h"
 
-/* Bytes that show the network's rate: a part of so many, within these bounds. */
-#define SAMPLE_PART 32
-#define SAMPLE_MIN ((size_t)1 << 20)
-#define SAMPLE ((size_t)8 << 20)
+#define SAMPLE ((size_t)8 << 20) /* bytes that show the network's rate */
 /* After so many bytes, see whether it pays: at first, and then. Each time costs a round trip. */
 #define STEP_FIRST ((size_t)32 << 20)
 #define STEP ((size_t)256 << 20)
@@ -50,6 +47,7 @@ struct upload {
 	struct ckc_chunk_lookup lookup;
 	size_t start; /* of this part in the source */
 	bool packed;
+	bool placed;	       /* the bytes are on the device; the server keeps what is there */
 	_Atomic size_t stored; /* bytes that were not sent */
 };
 
@@ -158,6 +156,8 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 
 	if (has_hash(c))
 		memcpy(args.hash, c->stored.hash.bytes, sizeof(args.hash));
+	if (u->placed)
+		return ckc_pipelined_call(&b->sending.ahead, CK_PROC_upload_kept, &args, NULL, 0);
 	if (b->blocks) {
 		size = pack_chunk(b, bytes, c->size, lengths);
 		bytes = (const char *)b->blocks;
@@ -191,8 +191,10 @@ static CUresult send_chunk(struct batch *b, struct chunk *c)
 	CUresult err;
 
 	if (!ckc_upload_source_is_intact(u->lookup.source, u->start + c->at, c->size))
-		return ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
-						   (const char *)u->copy.host + c->at, c->size);
+		return u->placed ? CUDA_SUCCESS
+				 : ckc_compressed_upload_bytes(&b->sending, u->copy.device + c->at,
+							       (const char *)u->copy.host + c->at,
+							       c->size);
 	err = send_kept(b, c);
 	if (!err)
 		note_chunk(u, c);
@@ -292,16 +294,17 @@ static CUresult end_part(struct upload *u, size_t size, uint64_t began, CUresult
 
 	if (err)
 		ckc_context_outcome(u->copy.ctx->object.id, err);
-	else
+	else if (!u->placed)
 		ckc_stored_measured(u->copy.ctx->client, &measure);
 	return err;
 }
 
-/* Upload the first @size bytes of @copy, which are at @start of the source. */
+/* Upload the first @size bytes of @copy, which are at @start of the source. @placed: they are on
+ * the device; have the server keep them. */
 static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t start,
-			    const struct ckc_chunk_lookup *lookup)
+			    const struct ckc_chunk_lookup *lookup, bool placed)
 {
-	bool known = ckc_chunk_is_known(lookup, start, start + size);
+	bool known = !placed && ckc_chunk_is_known(lookup, start, start + size);
 	struct ckc_client *c = copy->ctx->client;
 	struct upload u = {
 		.copy = *copy,
@@ -309,6 +312,7 @@ static CUresult upload_part(const struct ckc_staged *copy, size_t size, size_t s
 		.lookup = *lookup,
 		.start = start,
 		.packed = ckc_compression_pays(c, CK_PROC_upload_kept, thread_count(c), 1),
+		.placed = placed,
 	};
 	uint64_t began = ck_now_ns();
 	CUresult err;
@@ -333,29 +337,24 @@ static void skip_bytes(struct ckc_staged *copy, size_t size)
 	copy->size -= size;
 }
 
-/* Is the next upload one of bytes that the server may lack, over a network that is not known? */
-static bool needs_sample(struct ckc_client *c, const struct ckc_chunk_lookup *lookup, size_t start,
-			 size_t end)
-{
-	return !ckc_stored_always() && ckc_compression_link(c) == 0 && !c->copying->kept.sampled &&
-	       (c->copying->kept.missed || !ckc_chunk_is_known(lookup, start, end));
-}
-
-/* Measure the network by the first bytes of @rest; does it pay then? They are sent again, to be
- * kept. */
-static bool sample_pays(struct ckc_staged *rest, CUresult *err)
+/* Measure the network by the first bytes of @rest, which are at @start of the source, and remove
+ * them from it; does it pay then? They travel as without the store: to hash them takes time. */
+static bool sample_pays(struct ckc_staged *rest, size_t start,
+			const struct ckc_chunk_lookup *lookup, CUresult *err)
 {
 	struct ckc_client *c = rest->ctx->client;
+	size_t end = ckc_upload_source_chunk_end(lookup->source, start + SAMPLE - 1);
 	struct ckc_staged sample = *rest;
+	bool pays;
 
-	sample.size =
-		ck_min(rest->size, ck_max(SAMPLE_MIN, ck_min(SAMPLE, rest->size / SAMPLE_PART)));
+	sample.size = ck_min(rest->size, end - start);
 	c->copying->kept.sampled = true;
 	*err = ckc_split_copy_upload(&sample);
-	if (!*err && ckc_stored_pays_known(c))
-		return true;
+	pays = !*err && ckc_stored_pays_known(c);
+	if (pays)
+		*err = upload_part(&sample, sample.size, start, lookup, true);
 	skip_bytes(rest, sample.size);
-	return false;
+	return pays;
 }
 
 /* Once it does not pay, the rest takes the usual way. */
@@ -371,9 +370,12 @@ static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_chu
 		size_t end = ckc_upload_source_chunk_end(lookup->source, start + step - CK_CHUNK);
 		size_t size = ck_min(rest.size, end - start);
 
-		if (needs_sample(c, lookup, start, copy->size) && !sample_pays(&rest, &err))
-			break;
-		err = upload_part(&rest, size, start, lookup);
+		if (ckc_stored_needs_sample(c, ckc_chunk_is_known(lookup, start, copy->size))) {
+			if (!sample_pays(&rest, start, lookup, &err))
+				break;
+			continue;
+		}
+		err = upload_part(&rest, size, start, lookup, false);
 		skip_bytes(&rest, size);
 	}
 	if (!err && rest.size > 0)

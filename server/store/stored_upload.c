@@ -34,7 +34,7 @@ struct target {
 static CUresult find_target(struct cks_request *q, uint64_t dst, uint64_t stream, struct target *t)
 {
 	*t = (struct target){.q = q, .dst = dst};
-	if (!ck_driver.cuMemcpyHtoDAsync_v2)
+	if (!ck_driver.cuMemcpyHtoDAsync_v2 || !ck_driver.cuMemcpyDtoHAsync_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return cks_stream_serial(q, stream, &t->stream, &t->serial) ? CUDA_SUCCESS
 								    : CUDA_ERROR_INVALID_HANDLE;
@@ -60,6 +60,31 @@ static CUresult copy_chunk(const struct target *t, uint64_t offset, const unsign
 		err = ck_driver.cuMemcpyHtoDAsync_v2(t->dst + offset + at, host, piece, t->stream);
 		if (!err)
 			err = cks_slot_mark(slot, t->stream, piece);
+	}
+	cks_ring_release(ring);
+	return err;
+}
+
+/* Fetch @size bytes from the destination. */
+static CUresult fetch_chunk(const struct target *t, unsigned char *bytes, size_t size)
+{
+	struct cks_ring *ring = cks_staging_call(t->q->session->staging, t->q->chan);
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0, piece; at < size && !err; at += piece) {
+		struct cks_slot *slot;
+
+		piece = ck_min(size - at, (size_t)CK_PIECE_MAX);
+		err = cks_ring_next(ring, t->q->ctx, t->serial, &slot);
+		if (err)
+			break;
+		err = ck_driver.cuMemcpyDtoHAsync_v2(slot->host, t->dst + at, piece, t->stream);
+		if (!err)
+			err = cks_slot_mark(slot, t->stream, piece);
+		if (!err)
+			err = cks_slot_wait(slot);
+		if (!err)
+			memcpy(bytes + at, slot->host, piece);
 	}
 	cks_ring_release(ring);
 	return err;
@@ -230,8 +255,8 @@ static CUresult receive_blocks(struct cks_request *q, const char *lengths, unsig
 }
 
 /* The payload: the bytes as they are, or in blocks. */
-static CUresult receive_chunk(struct cks_request *q, const ck_upload_kept_args *a,
-			      unsigned char *bytes)
+static CUresult receive_payload(struct cks_request *q, const ck_upload_kept_args *a,
+				unsigned char *bytes)
 {
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (q->broken)
@@ -242,6 +267,18 @@ static CUresult receive_chunk(struct cks_request *q, const ck_upload_kept_args *
 	return q->broken ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
 }
 
+/* Without a payload, the bytes have been uploaded before, for a measurement of the network. */
+static CUresult receive_chunk(const struct target *t, const ck_upload_kept_args *a,
+			      unsigned char *bytes)
+{
+	CUresult err;
+
+	if (t->q->bulk_size == 0)
+		return fetch_chunk(t, bytes, a->size);
+	err = receive_payload(t->q, a, bytes);
+	return err ? err : copy_chunk(t, 0, bytes, a->size);
+}
+
 static bool kept_is_valid(const struct cks_request *q, const ck_upload_kept_args *a)
 {
 	size_t count = a->blocks.blocks_len / sizeof(uint32_t);
@@ -249,7 +286,7 @@ static bool kept_is_valid(const struct cks_request *q, const ck_upload_kept_args
 	if (a->size == 0 || a->size > CK_CHUNK)
 		return false;
 	if (a->blocks.blocks_len == 0)
-		return q->bulk_size == a->size;
+		return q->bulk_size == a->size || q->bulk_size == 0;
 	return a->blocks.blocks_len % sizeof(uint32_t) == 0 &&
 	       count == (a->size + CK_PACK_BLOCK - 1) / CK_PACK_BLOCK &&
 	       blocks_fit(q, a->blocks.blocks_val, count, a->size);
@@ -274,9 +311,7 @@ CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
 	_Static_assert(sizeof(chunk->hash.bytes) == sizeof(a->hash), "one kind of hash");
 	memcpy(chunk->hash.bytes, a->hash, sizeof(a->hash));
 	chunk->size = a->size;
-	err = receive_chunk(q, a, chunk->bytes);
-	if (!err)
-		err = copy_chunk(&t, 0, chunk->bytes, a->size);
+	err = receive_chunk(&t, a, chunk->bytes);
 	if (err)
 		free(chunk);
 	else
