@@ -2,6 +2,7 @@
  * client/copy/chunk_lookup.c - see client/copy/chunk_lookup.h.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/copy/chunk_index.h"
 #include "client/copy/chunk_lookup.h"
@@ -14,17 +15,24 @@ void ckc_chunk_hash(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 	ck_hash(l->source->bytes + at, size, &chunk->hash);
 }
 
-/* Hash a chunk of the file, of which the upload has a part. */
+/* Hash a chunk of the file that has the @size bytes at @at of the upload at @begin. */
 static bool hash_whole(const struct ckc_chunk_lookup *l, const struct ckc_chunk_key *key,
-		       struct ck_hash *hash)
+		       size_t begin, size_t at, size_t size, struct ck_hash *hash)
 {
-	void *bytes = malloc(key->length);
-	bool read = bytes && ckc_upload_source_read(l->source, key, bytes) == 0;
+	char *bytes = malloc(key->length);
+	bool has = bytes && ckc_upload_source_read(l->source, key, bytes) == 0 &&
+		   memcmp(bytes + begin, l->source->bytes + at, size) == 0;
 
-	if (read)
+	if (has)
 		ck_hash(bytes, key->length, hash);
 	free(bytes);
-	return read;
+	return has;
+}
+
+/* Does the index know that the chunk still has this hash? */
+static bool is_sure(const struct ckc_chunk_lookup *l, const struct ckc_chunk_entry *entry)
+{
+	return entry->sure && l->source->sure;
 }
 
 /* `cricket put` or an upload of more has stored it. */
@@ -37,7 +45,8 @@ static bool find_whole(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 
 	if (key.length == size ||
 	    !ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry) ||
-	    !(entry.sure || (l->rehash && hash_whole(l, &key, &entry.hash))) ||
+	    !(is_sure(l, &entry) ||
+	      (l->rehash && hash_whole(l, &key, begin, at, size, &entry.hash))) ||
 	    !ckc_upload_source_is_intact(l->source, at, size))
 		return false;
 	*chunk = (struct ckc_stored_chunk){entry.hash, key.length, begin};
@@ -63,7 +72,7 @@ bool ckc_chunk_find(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 
 	if (!ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry))
 		return find_whole(l, at, size, chunk);
-	if (entry.sure && ckc_upload_source_is_intact(l->source, at, size))
+	if (is_sure(l, &entry) && ckc_upload_source_is_intact(l->source, at, size))
 		*chunk = (struct ckc_stored_chunk){entry.hash, size, 0};
 	else if (l->rehash)
 		hash_again(l, &key, at, size, chunk);

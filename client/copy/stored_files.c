@@ -127,7 +127,7 @@ static int hash_chunk(struct stored_file *f, size_t at, size_t size, struct ck_h
 	struct ckc_chunk_entry entry;
 	int ret;
 
-	if (ckc_chunk_index_find(f->index, &key, f->now, &entry) && entry.sure) {
+	if (ckc_chunk_index_find(f->index, &key, f->now, &entry) && entry.sure && f->source.sure) {
 		*hash = entry.hash;
 		return 0;
 	}

@@ -24,8 +24,7 @@
 #include "util/util.h"
 
 #define NS 1000000000ll
-/* A program that writes a shared mapping changes the time only at its first write to a page, until
- * the kernel has written the page to the disk: by default after 35 s. */
+/* By default, the kernel has written to the disk by then what waited for that. */
 #define OLD_NS (60 * NS)
 #define SAMPLES 64u /* of other memory */
 #define SAMPLE 64u
@@ -116,6 +115,22 @@ bool ckc_upload_source_is_old(int64_t mtime_ns, int64_t ctime_ns, int64_t now_ns
 	return now_ns - ck_max(mtime_ns, ctime_ns) >= OLD_NS;
 }
 
+/* A program that writes a shared mapping changes the time only at its first write to a page, until
+ * the kernel has written the page to the disk. Have it do so: the next write changes the time. */
+static bool pages_are_written(const char *path, uint64_t offset, size_t size)
+{
+	const unsigned int flags =
+		SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool are;
+
+	if (fd < 0)
+		return false;
+	are = sync_file_range(fd, (off64_t)offset, (off64_t)size, flags) == 0;
+	close(fd);
+	return are;
+}
+
 /* For as long as one look: a program may close what it does not know. */
 static bool open_pagemap(struct ck_proc_file *pagemap)
 {
@@ -153,7 +168,8 @@ static int describe_file(const struct mapping *m, size_t size, struct ckc_upload
 	if (!pages_can_be_told(m, s))
 		return -ENOENT;
 	s->sure = st.st_dev == makedev(m->major, m->minor) && file_system_is_local(s->path) &&
-		  ckc_upload_source_is_old(s->key.mtime_ns, s->key.ctime_ns, s->now_ns);
+		  ckc_upload_source_is_old(s->key.mtime_ns, s->key.ctime_ns, s->now_ns) &&
+		  pages_are_written(s->path, offset, size);
 	return 0;
 }
 

@@ -61,6 +61,34 @@ def test_a_change_without_a_trace_is_sent(place, tmp_path):  # noqa: F811
         assert 2 * MIB <= here.upload() < 3 * MIB
 
 
+CLOCK = """
+#include <time.h>
+time_t time(time_t *to)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec += 300;
+	if (to)
+		*to = now.tv_sec;
+	return now.tv_sec;
+}
+"""
+
+
+def test_a_page_that_waits_for_the_disk_is_written_first(place, tmp_path):  # noqa: F811
+    """Until the kernel has written it, the file's time stays at each change of a mapping. It may wait for longer than the client: here, a new
+    file is old at once."""
+    clock = tmp_path / "clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", clock, "-xc", "-"], input=CLOCK, text=True, check=True)
+    here = place()
+    later = {"LD_PRELOAD": f"{here.env()['LD_PRELOAD']}:{clock}"}
+    with open(here.file, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        for _ in range(3):
+            mapping[5 * MIB] ^= 1
+            here.upload(**later)
+        assert here.upload(**later) < here.file.stat().st_size / 50
+
+
 def test_another_file_of_the_same_name_size_and_time_is_sent(place):  # noqa: F811
     here = place()
     size, times = here.file.stat().st_size, here.file.stat()

@@ -339,6 +339,40 @@ static void a_hash_of_a_file_that_has_become_old_is_sure(void **state)
 	lookup.rehash = false;
 	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
 	assert_true(ck_hash_equal(&chunk.hash, &entry.hash));
+	source.sure = false; /* another file may be mapped than the one of this name */
+	assert_false(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
+	ck_private_fd_close(&index);
+	ckc_upload_source_close(&source);
+	munmap(bytes, PAGES);
+	close(fd);
+}
+
+/* A mount can hide the file that is mapped: its name leads to another one then. */
+static void a_chunk_of_the_file_has_to_have_the_bytes_in_memory(void **state)
+{
+	struct ckc_upload_source source;
+	struct ck_private_fd index;
+	struct ckc_chunk_lookup lookup = {&source, &index, NOW, true};
+	struct ckc_chunk_entry entry = {.sure = false};
+	struct ckc_chunk_key key;
+	struct ckc_stored_chunk chunk;
+	int fd;
+	char *bytes = map_file(MAP_PRIVATE, PROT_READ, &fd), *other = calloc(1, PAGES);
+	size_t begin;
+
+	(void)state;
+	assert_int_equal(ckc_upload_source_open(bytes, PAGES, &source), 0);
+	ck_private_fd_take(&index, ckc_chunk_index_open(), false);
+	key = ckc_upload_source_whole(&source, 4096, &begin);
+	ckc_chunk_index_put(ck_private_fd_number(&index), &key, NOW, &entry);
+	assert_true(ckc_chunk_find(&lookup, 4096, 8192, &chunk));
+	assert_true(chunk.size == PAGES && chunk.begin == begin);
+	source.bytes = other;
+	source.private = false;
+	assert_true(ckc_chunk_find(&lookup, 4096, 8192, &chunk));
+	other[4096 + 8191] = 1;
+	assert_false(ckc_chunk_find(&lookup, 4096, 8192, &chunk));
+	free(other);
 	ck_private_fd_close(&index);
 	ckc_upload_source_close(&source);
 	munmap(bytes, PAGES);
@@ -364,6 +398,7 @@ int main(void)
 		TEST(memory_that_cannot_be_read_is_left_alone),
 		TEST(a_young_file_is_hashed_again),
 		TEST(a_hash_of_a_file_that_has_become_old_is_sure),
+		TEST(a_chunk_of_the_file_has_to_have_the_bytes_in_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
