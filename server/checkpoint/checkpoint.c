@@ -249,7 +249,7 @@ static int check_filter(pid_t pid, struct cks_why *why)
 int cks_checkpoint_describe(const struct cks_checkpoint_job *job, struct cks_manifest *manifest,
 			    struct cks_why *why)
 {
-	int ret = cks_criu_check(job->criu, why);
+	int ret = job->checked ? 0 : cks_criu_check(job->criu, why);
 
 	if (ret == 0)
 		ret = check_filter(job->pid, why);
@@ -422,7 +422,7 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH];
 	struct cks_criu criu = {
 		.program = job->criu, .images = images, .log = log, .outside = &manifest->outside};
-	int ret = cks_criu_check(job->criu, why);
+	int ret = job->checked ? 0 : cks_criu_check(job->criu, why);
 
 	if (ret == 0)
 		ret = cks_memory_parts_check(&manifest->file.parts, dir, false, why);

@@ -16,7 +16,8 @@
 #include "server/checkpoint/manifest.h"
 
 struct cks_checkpoint_job {
-	const char *criu;      /* program, as of --criu */
+	const char *criu;      /* program, as of --criu, */
+	bool checked;	       /* which has been checked before */
 	const char *directory; /* of the checkpoint */
 	pid_t pid;	       /* the worker; it is parked, and holds nothing of the GPU */
 	int control, log;      /* cks_external_fds_find */

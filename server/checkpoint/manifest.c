@@ -88,19 +88,24 @@ static int get_format(const struct cks_memory_file *file)
 	return parts->count == 1 && parts->list[0].number == 0 ? 2 : 3;
 }
 
+json_t *cks_manifest_gpu_json(const struct cks_manifest_gpu *gpu)
+{
+	return json_pack("{s:s, s:s, s:i, s:o, s:o}", "machine", gpu->machine, "driver",
+			 gpu->driver, "version", gpu->version, "devices",
+			 devices_json(gpu->devices, gpu->count), "hidden",
+			 devices_json(gpu->hidden, gpu->hidden_count));
+}
+
 /* A name or path that is not UTF-8 has no JSON: packing it gives NULL. */
 json_t *cks_manifest_json(const struct cks_manifest *m)
 {
-	return json_pack("{s:i, s:s*, s:s, s:s, s:s, s:I, s:I, s:{s:s, s:s, s:i, s:o, s:o}, s:i, "
-			 "s:o, s:o, s:o, s:o*}",
+	return json_pack("{s:i, s:s*, s:s, s:s, s:s, s:I, s:I, s:o, s:i, s:o, s:o, s:o, s:o*}",
 			 "format", get_format(&m->file), "id", m->id[0] ? m->id : NULL, "release",
 			 m->release, "session", m->session, "application", m->application,
 			 "created", (json_int_t)m->created, "memory", (json_int_t)m->memory, "gpu",
-			 "machine", m->gpu.machine, "driver", m->gpu.driver, "version",
-			 m->gpu.version, "devices", devices_json(m->gpu.devices, m->gpu.count),
-			 "hidden", devices_json(m->gpu.hidden, m->gpu.hidden_count), "pid",
-			 (int)m->pid, "threads", threads_json(m), "outside",
-			 outside_json(&m->outside), "images", images_json(m), "file",
+			 cks_manifest_gpu_json(&m->gpu), "pid", (int)m->pid, "threads",
+			 threads_json(m), "outside", outside_json(&m->outside), "images",
+			 images_json(m), "file",
 			 m->file.count > 0 ? cks_memory_file_json(&m->file) : NULL);
 }
 
@@ -171,7 +176,7 @@ static bool take_devices(const json_t *list, struct cks_manifest_device *devices
 	return true;
 }
 
-static bool take_gpu(const json_t *json, struct cks_manifest_gpu *gpu)
+bool cks_manifest_gpu_take(const json_t *json, struct cks_manifest_gpu *gpu)
 {
 	const json_t *hidden = json_object_get(json, "hidden"); /* an older release has none */
 	uint64_t version;
@@ -281,7 +286,7 @@ static int take_all(const json_t *json, struct cks_manifest *m, struct cks_why *
 	    !take_text(json, "application", m->application, sizeof(m->application)) ||
 	    !take_size(json, "created", &created) || !take_size(json, "memory", &m->memory))
 		return reject_manifest(why, "it does not name the session");
-	if (!take_gpu(json_object_get(json, "gpu"), &m->gpu))
+	if (!cks_manifest_gpu_take(json_object_get(json, "gpu"), &m->gpu))
 		return reject_manifest(why, "it does not name the GPU");
 	if (!take_size(json, "pid", &pid) || pid == 0 || pid > INT32_MAX ||
 	    !take_threads(json_object_get(json, "threads"), m) ||
@@ -359,11 +364,9 @@ bool cks_manifest_names(const struct cks_manifest_gpu *gpu, const char *uuid)
 	return false;
 }
 
-int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_manifest_gpu *here,
+int cks_manifest_fits(const struct cks_manifest_gpu *there, const struct cks_manifest_gpu *here,
 		      struct cks_why *why)
 {
-	const struct cks_manifest_gpu *there = &manifest->gpu;
-
 	if (strcmp(there->machine, here->machine) != 0)
 		return cks_why_set(why, EXDEV, "the checkpoint needs a processor %s; here is %s",
 				   there->machine, here->machine);

@@ -76,11 +76,15 @@ int cks_manifest_parse(const char *text, size_t size, struct cks_manifest *manif
 
 void cks_manifest_free(struct cks_manifest *manifest);
 
+/* The GPUs alone as JSON, and back; false: in another form. */
+json_t *cks_manifest_gpu_json(const struct cks_manifest_gpu *gpu);
+bool cks_manifest_gpu_take(const json_t *json, struct cks_manifest_gpu *gpu);
+
 /* Is a GPU of this UUID among the server's? */
 bool cks_manifest_names(const struct cks_manifest_gpu *gpu, const char *uuid);
 
-/* Can a server with @here take the worker? Else -EXDEV and the difference. */
-int cks_manifest_fits(const struct cks_manifest *manifest, const struct cks_manifest_gpu *here,
+/* Can a server with @here take a worker of one with @there? Else -EXDEV and the difference. */
+int cks_manifest_fits(const struct cks_manifest_gpu *there, const struct cks_manifest_gpu *here,
 		      struct cks_why *why);
 
 #endif

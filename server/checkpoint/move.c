@@ -111,9 +111,28 @@ int cks_move_send(const struct cks_move *v, struct cks_manifest *m, bool *gone, 
 
 /* --- receiving */
 
-/* Device memory, as often as it comes; an older server sends none. It ends with the pages. */
-static int receive_memory(int stream, struct cks_chunks *chunks, struct cks_why *why)
+/* A session that cannot be restored here is refused before its program has to wait. */
+static int check_gpus(const json_t *json, const struct cks_manifest_gpu *here, struct cks_why *why)
 {
+	struct cks_manifest_gpu *there = calloc(1, sizeof(*there));
+	int ret;
+
+	if (!there)
+		ret = cks_why_set(why, ENOMEM, "%m");
+	else if (!cks_manifest_gpu_take(json, there))
+		ret = cks_why_set(why, EBADMSG, "the other server does not name its GPUs");
+	else
+		ret = here ? cks_manifest_fits(there, here, why) : 0;
+	free(there);
+	return ret;
+}
+
+/* The sender's GPUs, and device memory as often as it comes; an older server sends none of these.
+ * It ends with the pages. */
+static int receive_memory(int stream, struct cks_chunks *chunks,
+			  const struct cks_manifest_gpu *here, struct cks_why *why)
+{
+	const json_t *gpu;
 	bool pages = false;
 	int ret = 0;
 
@@ -123,7 +142,10 @@ static int receive_memory(int stream, struct cks_chunks *chunks, struct cks_why 
 		if (!json)
 			return -EPIPE;
 		pages = json_is_true(json_object_get(json, "pages"));
-		if (!pages)
+		gpu = json_object_get(json, "gpu");
+		if (gpu)
+			ret = check_gpus(gpu, here, why);
+		else if (!pages)
 			ret = cks_chunks_take(chunks, stream, json, why);
 		json_decref(json);
 	}
@@ -179,10 +201,11 @@ static int receive_files(int stream, int dir, struct cks_manifest *m, struct cks
 }
 
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
-		     struct cks_chunks *chunks, struct cks_why *why)
+		     struct cks_chunks *chunks, const struct cks_manifest_gpu *here,
+		     struct cks_why *why)
 {
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	int ret = m ? receive_memory(stream, chunks, why) : cks_why_set(why, ENOMEM, "%m");
+	int ret = m ? receive_memory(stream, chunks, here, why) : cks_why_set(why, ENOMEM, "%m");
 
 	if (ret == 0)
 		ret = receive_pages(criu, stream, store->part, why);

@@ -190,10 +190,11 @@ static int open_stream(int *stream, pid_t *relay)
  * resume; the reply. *@name: the session, the caller's to free; NULL: there is none. */
 static json_t *restore_session(int server, const char *folder, int pool, char **name)
 {
-	json_t *reply = cks_ctl_ask(server,
-				    json_pack("{s:s, s:s, s:s}", "command", "restore", "directory",
-					      folder, "until", "resume"),
-				    pool);
+	json_t *reply =
+		cks_ctl_ask(server,
+			    json_pack("{s:s, s:s, s:s, s:b}", "command", "restore", "directory",
+				      folder, "until", "resume", "received", 1),
+			    pool);
 	const char *session = json_string_value(json_object_get(reply, "session"));
 
 	*name = session ? strdup(session) : NULL;
@@ -209,7 +210,7 @@ static json_t *restore_session(int server, const char *folder, int pool, char **
 
 /* From the pages to the end of the exchange; the reply of `receive`. */
 static json_t *take_session(int server, int stream, const struct cks_options *options,
-			    const struct cks_store *store)
+			    const struct cks_store *store, const struct cks_manifest_gpu *here)
 {
 	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_why why = {.text = ""};
@@ -218,7 +219,7 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	bool ends;
 	int ret;
 
-	if (cks_move_receive(options->criu, stream, store, &chunks, &why) < 0)
+	if (cks_move_receive(options->criu, stream, store, &chunks, here, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
 		reply = restore_session(server, store->part, chunks.file, &name);
@@ -241,6 +242,22 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	return reply;
 }
 
+/* Let the server prepare for a session. 0: it has, with the GPUs @here; 1: it is of a release that
+ * does that later; or -errno. */
+static int prepare_server(int server, struct cks_manifest_gpu *here, struct cks_why *why)
+{
+	json_t *reply = cks_ctl_ask(server, json_pack("{s:s}", "command", "receive"), -1);
+	const char *error = json_string_value(json_object_get(reply, "error"));
+	int ret = 0;
+
+	if (!cks_manifest_gpu_take(json_object_get(reply, "gpu"), here))
+		ret = error && strstr(error, "there is no command")
+			      ? 1
+			      : cks_why_set(why, EIO, "%s", error ? error : "the server has ended");
+	json_decref(reply);
+	return ret;
+}
+
 /* A folder for it: @parent, or where there is room for large files. */
 static int begin_folder(const char *parent, struct cks_store *store, struct cks_why *why)
 {
@@ -256,8 +273,10 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	const char *parent = json_string_value(json_object_get(request, "directory"));
 	struct cks_why why = {.text = ""};
 	struct cks_store store = {.dir = -1};
+	struct cks_manifest_gpu here = {.count = 0};
 	json_t *reply;
 	int stream = -1, ret;
+	bool known = false;
 	pid_t relay;
 
 	/* the end of the connection ends it, and then it cleans up */
@@ -272,14 +291,17 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	}
 	ret = cks_criu_check(options->criu, &why);
 	if (ret == 0)
+		ret = prepare_server(server, &here, &why);
+	known = ret == 0;
+	if (ret >= 0)
 		ret = begin_folder(parent, &store, &why);
 	json_decref(request);
 	reply = ret < 0 ? cks_control_error("%s", why.text)
 			: json_pack("{s:b, s:i, s:i}", "ok", 1, "format", CK_STREAM_FORMAT,
-				    "newest", CK_STREAM_CHUNKS);
+				    "newest", CK_STREAM_GPUS);
 	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
 		json_decref(reply);
-		reply = take_session(server, stream, options, &store);
+		reply = take_session(server, stream, options, &store, known ? &here : NULL);
 	}
 	cks_store_abandon(&store);
 	close(stream);

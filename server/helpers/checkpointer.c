@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "server/checkpoint/checkpoint.h"
+#include "server/checkpoint/criu.h"
 #include "server/checkpoint/move.h"
 #include "server/checkpoint/store.h"
+#include "server/checkpoint/stream.h"
 #include "server/checkpoint/worker_memory.h"
 #include "server/helpers/gpu.h"
 #include "server/helpers/helper.h"
@@ -104,6 +106,19 @@ static int remove_folder(const char *path)
 	return EXIT_SUCCESS;
 }
 
+/* Can a session be restored here, as far as that is known before it comes? */
+static int describe_gpus(const char *driver, const char *criu)
+{
+	struct cks_manifest_gpu gpu;
+	struct cks_why why;
+	bool good = cks_criu_check(criu, &why) == 0 && cks_gpu_describe(driver, &gpu, &why) == 0;
+
+	cks_helper_answer(
+		good ? json_pack("{s:b, s:o}", "ok", 1, "gpu", cks_manifest_gpu_json(&gpu))
+		     : json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static int write_worker(struct cks_checkpoint_job *job, struct cks_move *move,
 			const json_t *request, struct cks_manifest *m, bool *gone,
 			struct cks_why *why)
@@ -123,7 +138,7 @@ static int write_worker(struct cks_checkpoint_job *job, struct cks_move *move,
 	job->replace = replace;
 	fill_manifest(session, program, m);
 	append_to_log();
-	ret = cks_gpu_describe_all(driver, &m->gpu, why);
+	ret = job->checked ? 0 : cks_gpu_describe_all(driver, &m->gpu, why);
 	if (ret < 0)
 		return ret;
 	if (!moves) {
@@ -190,8 +205,27 @@ static int send_rounds(struct cks_move *move, struct cks_why *why)
 	return ret < 0 ? ret : 0;
 }
 
+/* What needs no pause of the program: checks of CRIU and of the GPUs, at both ends. */
+static int check_ends(const struct cks_move *move, const json_t *request, struct cks_manifest *m,
+		      struct cks_why *why)
+{
+	json_int_t format = json_integer_value(json_object_get(request, "format"));
+	const char *driver = json_string_value(json_object_get(request, "driver"));
+	const char *criu = json_string_value(json_object_get(request, "criu"));
+	int ret = driver && criu ? cks_criu_check(criu, why) : cks_why_set(why, EINVAL, "%m");
+
+	if (ret == 0)
+		ret = cks_gpu_describe_all(driver, &m->gpu, why);
+	if (ret < 0 || format < CK_STREAM_GPUS)
+		return ret;
+	ret = cks_stream_write(move->stream,
+			       json_pack("{s:o}", "gpu", cks_manifest_gpu_json(&m->gpu)));
+	return ret < 0 ? cks_stream_failed(move->stream, ret, why) : 0;
+}
+
 /* Rounds, and then the request to send the rest; NULL: there is none. */
-static json_t *prepare_move(struct cks_move *move, pid_t pid)
+static json_t *prepare_move(struct cks_move *move, pid_t pid, const json_t *request,
+			    struct cks_manifest *m)
 {
 	struct cks_checkpoint_job job = {.pid = pid};
 	const struct cks_checkpoint_job *later = move->job;
@@ -199,7 +233,9 @@ static json_t *prepare_move(struct cks_move *move, pid_t pid)
 	int ret;
 
 	move->job = &job;
-	ret = send_rounds(move, &why);
+	ret = check_ends(move, request, m, &why);
+	if (ret == 0)
+		ret = send_rounds(move, &why);
 	move->job = later;
 	if (ret < 0) {
 		cks_helper_answer(report_failure(&job, false, &why));
@@ -221,8 +257,8 @@ int cks_checkpointer_main(void)
 	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_move move = {.job = &job, .stream = CK_WORKER_CONTROL, .chunks = &chunks};
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	json_t *request = cks_helper_request();
-	const char *folder = NULL;
+	json_t *request = cks_helper_request(), *first;
+	const char *folder = NULL, *driver, *criu;
 	struct cks_why why;
 	json_int_t table = 0;
 	int pid, keep, filed = 0, pooled = 0, ret;
@@ -231,9 +267,13 @@ int cks_checkpointer_main(void)
 	prctl(PR_SET_NAME, "cricket-ckpt");
 	if (json_unpack(request, "{s:s}", "remove", &folder) == 0)
 		return remove_folder(folder);
-	if (json_unpack(request, "{s:i}", "rounds", &pid) == 0) {
-		json_decref(request);
-		request = prepare_move(&move, pid);
+	if (json_unpack(request, "{s:s, s:s}", "describe", &driver, "criu", &criu) == 0)
+		return describe_gpus(driver, criu);
+	if (m && json_unpack(request, "{s:i}", "rounds", &pid) == 0) {
+		first = request;
+		request = prepare_move(&move, pid, first, m);
+		json_decref(first);
+		job.checked = true;
 	}
 	if (!m || json_unpack(request, "{s:s, s:i, s:b, s?I, s?s, s?b, s?b}", "directory",
 			      &job.directory, "pid", &pid, "keep", &keep, "table", &table,

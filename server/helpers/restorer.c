@@ -158,19 +158,20 @@ static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_
 
 /* Of several that are made at a time, each would find the ids free. And NVIDIA's driver binds an
  * abstract socket of the same name in each. So a @copy has namespaces of its own. */
-static int restore_worker(const struct cks_checkpoint_job *job, const char *driver, bool copy,
-			  struct cks_manifest *m, struct restored *restored, struct cks_why *why)
+static int restore_worker(const struct cks_checkpoint_job *job, const char *driver,
+			  const json_t *gpu, bool copy, struct cks_manifest *m,
+			  struct restored *restored, struct cks_why *why)
 {
-	struct cks_manifest_gpu here;
+	struct cks_manifest_gpu here = {.count = 0};
 	int inherited[CK_EXTERNAL_FDS_ROLES];
 	int dir = cks_checkpoint_open(job->directory, m, why);
 	int ret;
 
 	if (dir < 0)
 		return dir;
-	ret = cks_gpu_describe(driver, &here, why);
+	ret = gpu && cks_manifest_gpu_take(gpu, &here) ? 0 : cks_gpu_describe(driver, &here, why);
 	if (ret == 0)
-		ret = cks_manifest_fits(m, &here, why);
+		ret = cks_manifest_fits(&m->gpu, &here, why);
 	if (ret == 0)
 		ret = pass_descriptors(inherited, why);
 	if (ret == 0 && !copy && cks_checkpoint_ids_free(m)) {
@@ -219,6 +220,7 @@ int cks_restorer_main(void)
 	struct restored restored = {.report = -1};
 	struct cks_manifest *m = calloc(1, sizeof(*m));
 	json_t *request = cks_helper_request();
+	json_t *gpu = NULL;
 	const char *driver;
 	struct cks_why why;
 	int copy = 0;
@@ -226,10 +228,11 @@ int cks_restorer_main(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-restore");
 	signal(SIGINT, SIG_IGN);
-	if (!m || json_unpack(request, "{s:s, s:s, s:s, s?b}", "criu", &job.criu, "directory",
-			      &job.directory, "driver", &driver, "copy", &copy) < 0)
+	if (!m || json_unpack(request, "{s:s, s:s, s:s, s?b, s?o}", "criu", &job.criu, "directory",
+			      &job.directory, "driver", &driver, "copy", &copy, "gpu", &gpu) < 0)
 		return CK_RESTORE_FAILED;
-	if (restore_worker(&job, driver, copy, m, &restored, &why) < 0) {
+	job.checked = gpu != NULL;
+	if (restore_worker(&job, driver, gpu, copy, m, &restored, &why) < 0) {
 		ck_err("restore from %s: %s", job.directory, why.text);
 		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
 		return CK_RESTORE_FAILED;

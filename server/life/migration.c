@@ -58,6 +58,8 @@ void cks_travels_destroy(struct cks_travels *t)
 		next = travel->next;
 		free_travel(travel);
 	}
+	if (t)
+		json_decref(t->gpu);
 	free(t);
 }
 
@@ -221,12 +223,6 @@ static bool is_tcp(const char *text)
 	return ck_address_parse(text, &address, why) == 0 && address.kind == CK_ADDRESS_TCP;
 }
 
-/* Can the other server of a move take device memory in chunks? */
-static bool takes_chunks(const json_t *request)
-{
-	return json_integer_value(json_object_get(request, "format")) >= CK_STREAM_CHUNKS;
-}
-
 /* The session of @request leaves, into @directory or over @stream, which it takes. */
 static json_t *start_travel(struct cks_server *server, const json_t *request,
 			    struct cks_asker asker, const char *directory, int stream)
@@ -260,7 +256,8 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 		travel->again_s =
 			(unsigned int)json_integer_value(json_object_get(request, "every"));
 	travel->keeps = travel->again_s > 0;
-	travel->pooled = travel->keeps || takes_chunks(request);
+	travel->format = json_integer_value(json_object_get(request, "format"));
+	travel->pooled = travel->keeps || travel->format >= CK_STREAM_CHUNKS;
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
 	take_session(travel, s);
 	if (stream >= 0 && travel->pooled && s->suspension.state == CK_RUNNING &&

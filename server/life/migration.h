@@ -40,11 +40,13 @@ bool cks_travels_any(const struct cks_travels *travels);
 void cks_migration_save(struct cks_server *server, struct cks_session_info *session,
 			const char *directory);
 
-/* The commands `checkpoint`, `move` and `restore`. */
+/* The commands `checkpoint`, `move`, `receive` and `restore`. */
 json_t *cks_migration_checkpoint(struct cks_server *server, const json_t *request,
 				 struct cks_asker asker);
 json_t *cks_migration_move(struct cks_server *server, const json_t *request,
 			   struct cks_asker asker);
+json_t *cks_migration_receive(struct cks_server *server, const json_t *request,
+			      struct cks_asker asker);
 json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 			      struct cks_asker asker);
 

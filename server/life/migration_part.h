@@ -22,6 +22,7 @@ struct travel {
 		ENDING,	    /* it is elsewhere: its worker here ends */
 		STAYING,    /* it is in files, and is on its way back to the GPU */
 		READING,    /* a restorer makes it again */
+		DESCRIBING, /* another server is to send one */
 		RETURNING,  /* the worker names its session again */
 		REMOVING,   /* it has ended, and its checkpoint has no purpose */
 		OVER,
@@ -46,6 +47,7 @@ struct travel {
 	int stream; /* to the server that it moves to; -1: into files */
 	/* the worker keeps its device memory in a file, with which that leaves and comes back */
 	bool pooled;
+	json_int_t format;  /* of the exchange with the other server */
 	bool live;	    /* a checkpointer runs from the first round on */
 	unsigned int round; /* struct cks_session_info.rounds, when one was begun */
 	bool rounds_over;   /* the session is to leave */
@@ -61,6 +63,7 @@ struct travel {
 struct cks_travels {
 	struct travel *first;
 	int64_t due; /* cks_travels_due */
+	json_t *gpu; /* of this server, when the last session began to come; NULL: none has */
 };
 
 /* NULL: out of memory. */

@@ -48,6 +48,54 @@ static void handle_restored(struct cks_server *server, json_t *reply, void *data
 	travel->reply = reply;
 }
 
+/* --- before a session comes from another server */
+
+static void handle_described(struct cks_server *server, json_t *reply, void *data)
+{
+	json_t *gpu = json_object_get(reply, "gpu");
+
+	if (gpu) {
+		json_decref(server->travels->gpu);
+		server->travels->gpu = json_incref(gpu);
+	}
+	travel_finish(server, data, reply);
+}
+
+static json_t *refuse_more(const struct cks_server *server)
+{
+	unsigned int most = server->options->max_sessions;
+
+	return cks_workers_serving(server->workers) < most
+		       ? NULL
+		       : cks_control_error("the server has no free session (--max-sessions %u)",
+					   most);
+}
+
+json_t *cks_migration_receive(struct cks_server *server, const json_t *request,
+			      struct cks_asker asker)
+{
+	struct cks_helper helper = {
+		.argument = CK_CHECKPOINTER_ARGUMENT, .control = -1, .done = handle_described};
+	json_t *error = refuse_more(server);
+	struct travel *travel;
+
+	(void)request;
+	if (error)
+		return error;
+	travel = travel_begin(server->travels, DESCRIBING, "", asker);
+	if (!travel)
+		return cks_control_error("%s", strerror(ENOMEM));
+	helper.data = travel;
+	helper.request =
+		json_pack("{s:s, s:s}", "describe", server->driver, "criu", server->options->criu);
+	if (cks_helpers_start(server->helpers, &helper) >= 0)
+		return NULL;
+	travel->step = OVER;
+	return cks_control_error("no process for the session");
+}
+
+/* --- out of files */
+
 json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 			      struct cks_asker asker)
 {
@@ -55,6 +103,7 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 	const char *directory = travel_directory(request, &error);
 	const char *until = json_string_value(json_object_get(request, "until"));
 	struct cks_helper helper = {.argument = CK_RESTORER_ARGUMENT, .done = handle_restored};
+	bool received = json_is_true(json_object_get(request, "received"));
 	struct cks_session_names names;
 	struct travel *travel;
 	int ret;
@@ -65,9 +114,9 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 		return cks_control_error("\"until\" is \"use\" or \"resume\"");
 	if (getrandom(&names, sizeof(names), 0) != sizeof(names))
 		return cks_control_error("no random bytes: %s", strerror(errno));
-	if (cks_workers_serving(server->workers) >= server->options->max_sessions)
-		return cks_control_error("the server has no free session (--max-sessions %u)",
-					 server->options->max_sessions);
+	error = refuse_more(server);
+	if (error)
+		return error;
 	travel = travel_begin(server->travels, READING, directory, asker);
 	if (!travel)
 		return cks_control_error("%s", strerror(ENOMEM));
@@ -77,9 +126,9 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 	travel->pool = cks_control_take(server->control, asker);
 	travel->copy = json_is_true(json_object_get(request, "copy"));
 	helper.data = travel;
-	helper.request =
-		json_pack("{s:s, s:s, s:s, s:b}", "criu", server->options->criu, "directory",
-			  directory, "driver", server->driver, "copy", travel->copy);
+	helper.request = json_pack("{s:s, s:s, s:s, s:b, s:O*}", "criu", server->options->criu,
+				   "directory", directory, "driver", server->driver, "copy",
+				   travel->copy, "gpu", received ? server->travels->gpu : NULL);
 	ret = cks_workers_restore(server->workers, server->helpers, &helper, &travel->number);
 	if (ret == 0)
 		return NULL;

@@ -14,6 +14,7 @@
 #include "server/life/migration.h"
 #include "server/life/migration_part.h"
 #include "server/life/suspend.h"
+#include "server/options/options.h"
 #include "server/processes/session_info.h"
 #include "util/log.h"
 #include "util/until.h"
@@ -27,7 +28,10 @@ bool travel_begin_rounds(struct cks_server *server, struct travel *travel,
 			 struct cks_session_info *s)
 {
 	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
-				    .request = json_pack("{s:i}", "rounds", (int)s->pid),
+				    .request =
+					    json_pack("{s:i, s:s, s:s, s:I}", "rounds", (int)s->pid,
+						      "criu", server->options->criu, "driver",
+						      server->driver, "format", travel->format),
 				    .control = travel->stream,
 				    .done = travel_written,
 				    .news = travel_news,

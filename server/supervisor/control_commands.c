@@ -324,6 +324,9 @@ const struct cks_command cks_commands[] = {
 	 .run = cks_migration_move,
 	 .act = cks_ctl_move,
 	 .print = print_move},
-	{.name = "receive", .arguments = "[directory]", .act = cks_ctl_receive},
+	{.name = "receive",
+	 .arguments = "[directory]",
+	 .run = cks_migration_receive,
+	 .act = cks_ctl_receive},
 	{.name = NULL},
 };

@@ -152,6 +152,15 @@ def test_memory_that_cannot_be_copied_beside_the_program_moves_as_before(servers
     assert program.is_same(), second.log()
 
 
+def test_a_session_for_other_gpus_is_refused_before_its_program_waits(servers, changer, tmp_path):
+    first, second = servers("first", CRICKET_EMU="devices=2"), servers("second", CRICKET_EMU="devices=1")
+    program = changer(first.address("tcp"))
+    done = move(first, second.address("tcp"), receiver(second, tmp_path))
+    assert done.returncode == 1 and "needs 2 GPUs; here are 1" in done.stderr, done.stdout + done.stderr
+    assert "is suspended" not in first.log() and session_of(first) and program.is_same()
+    wait_until(lambda: not list(tmp_path.glob("cricket-receive-*")), 60, second.log)
+
+
 # --- servers of older releases
 
 def test_a_receiver_of_an_older_release_gets_the_old_form(servers, changer, tmp_path):

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < m.file.count; i++)
 		CK_FUZZ_CHECK(m.file.pieces[i].slot == CK_MEMORY_ZERO ||
 			      m.file.pieces[i].slot < m.file.slots);
-	cks_manifest_fits(&m, &m.gpu, &why);
+	cks_manifest_fits(&m.gpu, &m.gpu, &why);
 	cks_manifest_free(&m);
 	return 0;
 }

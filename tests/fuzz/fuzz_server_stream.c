@@ -1,7 +1,7 @@
 /*
- * tests/fuzz/fuzz_server_stream.c - any bytes as what another server sends with a session: device
- * memory, files and a manifest. A file that is taken is a new one in the folder for them, as long
- * as it said; memory that is complete has the hashes that were sent.
+ * tests/fuzz/fuzz_server_stream.c - any bytes as what another server sends with a session: its
+ * GPUs, device memory, files and a manifest. A file that is taken is a new one in the folder for
+ * them, as long as it said; memory that is complete has the hashes that were sent.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -48,6 +48,15 @@ static void take_manifest(const json_t *json)
 		CK_FUZZ_CHECK(why.text[0]);
 }
 
+static void take_gpus(const json_t *json)
+{
+	static struct cks_manifest_gpu gpu;
+
+	if (cks_manifest_gpu_take(json, &gpu))
+		CK_FUZZ_CHECK(gpu.count <= CK_MANIFEST_DEVICES &&
+			      gpu.hidden_count <= CK_MANIFEST_DEVICES);
+}
+
 static void take_memory(int stream, const json_t *json, struct cks_chunks *c)
 {
 	struct cks_piece_hash hash;
@@ -90,6 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < MOST && (json = cks_stream_read(ends[1], &why)); i++) {
 		if (json_object_get(json, "manifest"))
 			take_manifest(json_object_get(json, "manifest"));
+		else if (json_object_get(json, "gpu"))
+			take_gpus(json_object_get(json, "gpu"));
 		else if (json_object_get(json, "memory"))
 			take_memory(ends[1], json, &chunks);
 		else

@@ -364,20 +364,20 @@ static void another_gpu_or_driver_is_named(void **state)
 	struct cks_manifest_gpu here = m->gpu;
 
 	strcpy(here.devices[0].uuid, "GPU-9"); /* another one of the same model */
-	assert_int_equal(cks_manifest_fits(m, &here, &p->why), 0);
+	assert_int_equal(cks_manifest_fits(&m->gpu, &here, &p->why), 0);
 	here.version = 12080;
-	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	assert_int_equal(cks_manifest_fits(&m->gpu, &here, &p->why), -EXDEV);
 	assert_non_null(strstr(p->why.text, "version 13000; here is emu, 12080"));
 	here = m->gpu;
 	strcpy(here.devices[1].name, "Other");
-	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	assert_int_equal(cks_manifest_fits(&m->gpu, &here, &p->why), -EXDEV);
 	assert_non_null(strstr(p->why.text, "GPU 1 must be a Emulated; here is a Other"));
 	here = m->gpu;
 	here.count = 1;
-	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	assert_int_equal(cks_manifest_fits(&m->gpu, &here, &p->why), -EXDEV);
 	here = m->gpu;
 	strcpy(here.machine, "x86_64");
-	assert_int_equal(cks_manifest_fits(m, &here, &p->why), -EXDEV);
+	assert_int_equal(cks_manifest_fits(&m->gpu, &here, &p->why), -EXDEV);
 	assert_non_null(strstr(p->why.text, "needs a processor aarch64; here is x86_64"));
 	free_manifest(m);
 }

@@ -128,6 +128,35 @@ static void send_and_take(struct talk *t, const char *name)
 	json_decref(json);
 }
 
+/* The GPUs of both ends are compared before anything is sent. */
+static void test_a_session_for_other_gpus_is_refused_at_once(void **state)
+{
+	struct cks_manifest_gpu *here = calloc(1, sizeof(*here));
+	struct cks_chunks chunks = CK_CHUNKS_NONE;
+	struct cks_store store = {.dir = -1};
+	struct talk *t = *state;
+
+	assert_non_null(here);
+	strcpy(here->machine, "x86_64");
+	strcpy(here->driver, "emu");
+	here->version = 13000;
+	assert_int_equal(cks_stream_write(t->ends[0],
+					  json_pack("{s:o}", "gpu", cks_manifest_gpu_json(here))),
+			 0);
+	here->version = 12080;
+	assert_int_equal(
+		cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &t->place.why),
+		-EXDEV);
+	assert_non_null(strstr(t->place.why.text, "version 13000; here is emu, 12080"));
+	assert_int_equal(cks_stream_write(t->ends[0], json_pack("{s:{s:i}}", "gpu", "version", 1)),
+			 0);
+	assert_int_equal(
+		cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &t->place.why),
+		-EBADMSG);
+	assert_int_equal(chunks.count, 0);
+	free(here);
+}
+
 static void test_a_file_arrives_as_it_was(void **state)
 {
 	struct talk *t = *state;
@@ -194,6 +223,7 @@ int main(void)
 		TEST(test_an_end_is_reported),
 		TEST(test_an_object_that_ends_early_is_an_error),
 		TEST(test_other_text_is_refused),
+		TEST(test_a_session_for_other_gpus_is_refused_at_once),
 		TEST(test_a_file_arrives_as_it_was),
 		TEST(test_a_name_that_leads_elsewhere_is_refused),
 		TEST(test_a_file_that_ends_early_is_an_error),
