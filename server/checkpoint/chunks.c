@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rpc/chan.h"
 #include "server/checkpoint/chunks_part.h"
 #include "server/checkpoint/crew.h"
 #include "server/checkpoint/stream.h"
@@ -26,6 +28,7 @@ void cks_chunks_free(struct cks_chunks *c)
 		close(c->file);
 	free(c->has);
 	free(c->index);
+	cks_lanes_destroy(c->lanes);
 	*c = (struct cks_chunks)CK_CHUNKS_NONE;
 }
 
@@ -105,17 +108,7 @@ static int send_known(struct cks_chunks *c, int stream, size_t chunk,
 	return send_record(stream, zeros ? ZEROS : EQUAL, chunk, zeros ? 0 : other - 1, hash, NULL);
 }
 
-static int send_bytes(struct cks_chunks *c, int stream, size_t chunk,
-		      const struct cks_piece_hash *hash, void *bytes)
-{
-	int ret = send_record(stream, BYTES, chunk, 0, hash, bytes);
-
-	*index_entry(c, hash) = (uint32_t)chunk + 1;
-	c->sent += CHUNK;
-	return ret;
-}
-
-/* What the threads read ahead, and one thread sends in order. */
+/* What the threads read ahead, and one thread sends in order, or has the lanes send. */
 struct sending {
 	struct cks_chunks *chunks;
 	const struct cks_chunks_source *source;
@@ -124,8 +117,46 @@ struct sending {
 		char *bytes;
 		struct cks_piece_hash hash;
 		int error;
-	} contents[CKS_CREW_AHEAD]; /* of the chunks of these jobs */
+		size_t end;	      /* of the lanes' tasks that use the bytes */
+	} contents[CKS_CREW_AHEAD];   /* of the chunks of these jobs */
+	char *bytes[CKS_LANES_TASKS]; /* of the lanes' tasks */
 };
+
+/* A task of a lane. */
+static int send_on_lane(void *data, struct ck_chan *chan, size_t task)
+{
+	const struct sending *s = data;
+	struct iovec bytes = {.iov_base = s->bytes[task % CKS_LANES_TASKS], .iov_len = CHUNK};
+
+	return ck_chan_writev(chan, &bytes, 1);
+}
+
+static int give_lane(struct sending *s, struct content *content)
+{
+	size_t task;
+	int ret = cks_lanes_next(s->chunks->lanes, &task);
+
+	if (ret < 0)
+		return ret;
+	s->bytes[task % CKS_LANES_TASKS] = content->bytes;
+	content->end = task + 1;
+	cks_lanes_give(s->chunks->lanes);
+	return 0;
+}
+
+static int send_bytes(struct sending *s, int stream, size_t chunk,
+		      const struct cks_piece_hash *hash, struct content *content)
+{
+	struct cks_chunks *c = s->chunks;
+	int ret = send_record(stream, c->lanes ? LANE : BYTES, chunk, 0, hash,
+			      c->lanes ? NULL : content->bytes);
+
+	if (ret == 0 && c->lanes)
+		ret = give_lane(s, content);
+	*index_entry(c, hash) = (uint32_t)chunk + 1;
+	c->sent += CHUNK;
+	return ret;
+}
 
 /* A job: the content of a chunk, unless it is known to be zeros. */
 static void load(void *data, size_t job)
@@ -145,9 +176,10 @@ static void load(void *data, size_t job)
 		cks_piece_hash(content->bytes, CHUNK, &s->chunks->key, &content->hash);
 }
 
-static int send_chunk(struct cks_chunks *c, int stream, size_t chunk,
-		      const struct cks_piece_hash *mark, const struct content *content)
+static int send_chunk(struct sending *s, int stream, size_t chunk, struct content *content)
 {
+	const struct cks_piece_hash *mark = &s->source->marks[chunk];
+	struct cks_chunks *c = s->chunks;
 	bool known = cks_piece_hash_known(mark);
 	const struct cks_piece_hash *hash = mark;
 	int ret = known ? send_known(c, stream, chunk, mark) : 1;
@@ -161,25 +193,50 @@ static int send_chunk(struct cks_chunks *c, int stream, size_t chunk,
 		ret = known ? 1 : send_known(c, stream, chunk, hash);
 	}
 	if (ret > 0)
-		ret = send_bytes(c, stream, chunk, hash, content->bytes);
+		ret = send_bytes(s, stream, chunk, hash, content);
 	c->has[chunk] = *hash;
 	return ret;
 }
 
-static int send_list(struct sending *s, int stream)
+/* Until the lanes have sent the chunk before, for whose bytes job @end may be done then. */
+static int wait_sent(struct sending *s, size_t end)
 {
+	struct cks_lanes *lanes = s->chunks->lanes;
+
+	return lanes ? cks_lanes_wait(lanes, s->contents[end % CKS_CREW_AHEAD].end) : 0;
+}
+
+static int send_jobs(struct sending *s, int stream)
+{
+	size_t ahead = s->chunks->lanes ? CKS_CREW_AHEAD - CKS_LANES_TASKS : CKS_CREW_AHEAD;
 	struct cks_crew crew;
 	int ret = 0;
 
 	cks_crew_start(&crew, load, s);
 	for (size_t i = 0; i < s->count && ret == 0; i++) {
-		cks_crew_release(&crew, ck_min(s->count, i + CKS_CREW_AHEAD));
+		ret = wait_sent(s, i + ahead - 1);
+		if (ret < 0)
+			break;
+		cks_crew_release(&crew, ck_min(s->count, i + ahead));
 		cks_crew_wait(&crew, i);
-		ret = send_chunk(s->chunks, stream, s->list[i], &s->source->marks[s->list[i]],
-				 &s->contents[i % CKS_CREW_AHEAD]);
+		ret = send_chunk(s, stream, s->list[i], &s->contents[i % CKS_CREW_AHEAD]);
 	}
 	cks_crew_end(&crew);
 	return ret;
+}
+
+static int send_list(struct sending *s, int stream)
+{
+	struct cks_lanes *lanes = s->chunks->lanes;
+	int ret = lanes ? cks_lanes_start(lanes, send_on_lane, s, -1) : 0, lane;
+
+	if (ret < 0)
+		return ret;
+	ret = send_jobs(s, stream);
+	lane = lanes ? cks_lanes_stop(lanes, ret < 0) : 0;
+	if (lane < 0) /* a receiver that waits for a record says only then what has failed */
+		shutdown(stream, SHUT_WR);
+	return ret < 0 ? ret : lane;
 }
 
 static void list_changed(struct sending *s)

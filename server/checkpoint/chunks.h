@@ -7,8 +7,9 @@
  *     (records, and the last one)
  *
  * A record is a head of 32 bytes, in network order, and the bytes of a chunk unless the receiver
- * has them. All of it may come again: then what has changed, or that there are no chunks. The hash
- * is that of piece_hash.h, which the GPU of the sender has computed, so it covers the whole way.
+ * has them, or they come on the next of the lanes (lanes.h). All of it may come again: then what
+ * has changed, or that there are no chunks. The hash is that of piece_hash.h, which the GPU of the
+ * sender has computed, so it covers the whole way.
  */
 #ifndef CK_SERVER_CHECKPOINT_CHUNKS_H
 #define CK_SERVER_CHECKPOINT_CHUNKS_H
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 #include "server/checkpoint/failure_text.h"
+#include "server/checkpoint/lanes.h"
 #include "server/checkpoint/memory_file.h"
 
 /* What the receiver has, as both ends know it. */
@@ -32,6 +34,7 @@ struct cks_chunks {
 	char *bytes;		    /* the same in memory */
 	uint32_t *index;	    /* at the sender: chunks by hash, plus 1 */
 	uint64_t sent;		    /* bytes of chunks */
+	struct cks_lanes *lanes;    /* that carry them; NULL: they follow their heads */
 };
 
 /* Of the sender. */

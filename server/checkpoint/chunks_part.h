@@ -18,6 +18,7 @@ enum kind {
 	BYTES, /* they follow */
 	EQUAL, /* as chunk @from, which the receiver has */
 	ZEROS,
+	LANE, /* bytes, which are on the next lane */
 };
 
 /* The pool has @count chunks now. The key stays the same. 0 or -ENOMEM. */

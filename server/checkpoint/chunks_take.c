@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "rpc/chan.h"
 #include "server/checkpoint/chunks_part.h"
 #include "server/checkpoint/crew.h"
 #include "server/checkpoint/stream.h"
@@ -135,22 +136,46 @@ struct taking {
 		uint32_t chunk;
 		struct cks_piece_hash hash;
 		bool wrong;
-	} arrivals[CKS_CREW_AHEAD]; /* of these jobs */
-	atomic_bool wrong;	    /* one of them */
+	} arrivals[CKS_CREW_AHEAD], on_lanes[CKS_LANES_TASKS]; /* of these jobs, of these tasks */
+	size_t tasks;
+	atomic_bool wrong; /* one of them */
 };
+
+static char *place_of(const struct taking *t, uint32_t chunk)
+{
+	return t->chunks->bytes + (size_t)chunk * CHUNK;
+}
+
+static void compare_arrival(const struct taking *t, struct arrival *arrival)
+{
+	struct cks_piece_hash own;
+
+	cks_piece_hash(place_of(t, arrival->chunk), CHUNK, &t->chunks->key, &own);
+	arrival->wrong = !cks_piece_hash_equal(&own, &arrival->hash);
+}
 
 /* A job. */
 static void compare(void *data, size_t job)
 {
 	struct taking *t = data;
 	struct arrival *arrival = &t->arrivals[job % CKS_CREW_AHEAD];
-	struct cks_piece_hash own;
 
-	cks_piece_hash(t->chunks->bytes + (size_t)arrival->chunk * CHUNK, CHUNK, &t->chunks->key,
-		       &own);
-	arrival->wrong = !cks_piece_hash_equal(&own, &arrival->hash);
+	compare_arrival(t, arrival);
 	if (arrival->wrong)
 		atomic_store(&t->wrong, true);
+}
+
+/* A task of a lane. */
+static int take_from_lane(void *data, struct ck_chan *chan, size_t task)
+{
+	struct taking *t = data;
+	struct arrival *arrival = &t->on_lanes[task % CKS_LANES_TASKS];
+	int ret = ck_chan_read(chan, place_of(t, arrival->chunk), CHUNK);
+
+	if (ret < 0)
+		return ret;
+	compare_arrival(t, arrival);
+	return arrival->wrong ? -EBADMSG : 0;
 }
 
 static int set_wrong(struct cks_why *why, uint32_t chunk)
@@ -173,10 +198,45 @@ static int wait_compared(struct taking *t, size_t most, struct cks_why *why)
 	return 0;
 }
 
+/* When no lane is in use any more. */
+static int set_lane(const struct taking *t, int error, struct cks_why *why)
+{
+	for (size_t i = 0; i < CKS_LANES_TASKS; i++) {
+		if (t->on_lanes[i].wrong)
+			return set_wrong(why, t->on_lanes[i].chunk);
+	}
+	return cks_why_set(why, -error, "a further connection to the other server: %m");
+}
+
+/* Until the chunk has come, if it is on its way on a lane. An error is that of the lane. */
+static int wait_arrived(const struct taking *t, uint32_t chunk)
+{
+	size_t end = 0;
+
+	for (size_t i = t->tasks - ck_min(t->tasks, CKS_LANES_TASKS); i < t->tasks; i++) {
+		if (t->on_lanes[i % CKS_LANES_TASKS].chunk == chunk)
+			end = i + 1;
+	}
+	return end > 0 ? cks_lanes_wait(t->chunks->lanes, end) : 0;
+}
+
+static int expect_on_lane(struct taking *t, uint32_t chunk, const struct cks_piece_hash *hash)
+{
+	size_t task;
+	int ret = cks_lanes_next(t->chunks->lanes, &task);
+
+	if (ret < 0)
+		return ret;
+	t->on_lanes[task % CKS_LANES_TASKS] = (struct arrival){.chunk = chunk, .hash = *hash};
+	t->tasks = task + 1;
+	cks_lanes_give(t->chunks->lanes);
+	return 0;
+}
+
 static int take_bytes(struct taking *t, uint32_t chunk, const struct cks_piece_hash *hash,
 		      struct cks_why *why)
 {
-	int ret = ck_fd_read_full(t->stream, t->chunks->bytes + (size_t)chunk * CHUNK, CHUNK);
+	int ret = ck_fd_read_full(t->stream, place_of(t, chunk), CHUNK);
 
 	if (ret < 0)
 		return cks_why_set(why, -ret, "the connection to the other server: %m");
@@ -221,13 +281,22 @@ static int take_record(struct taking *t, bool *end, struct cks_why *why)
 	*end = head.kind == htobe32(END);
 	if (*end)
 		return 0;
-	if (chunk >= t->chunks->count || be32toh(head.kind) > ZEROS)
+	if (chunk >= t->chunks->count || be32toh(head.kind) > (t->chunks->lanes ? LANE : ZEROS))
 		return cks_why_set(why, EBADMSG, "the other server sends memory in another form");
 	hash = (struct cks_piece_hash){.sum = {be64toh(head.hash[0]), be64toh(head.hash[1])}};
 	if (!cks_piece_hash_known(&hash))
 		return set_wrong(why, chunk);
-	ret = head.kind == htobe32(BYTES) ? take_bytes(t, chunk, &hash, why)
-					  : take_known(t->chunks, &head, chunk, &hash, why);
+	ret = wait_arrived(t, chunk);
+	if (ret == 0 && head.kind == htobe32(EQUAL))
+		ret = wait_arrived(t, be32toh(head.from));
+	if (ret < 0)
+		return ret;
+	if (head.kind == htobe32(LANE))
+		ret = expect_on_lane(t, chunk, &hash);
+	else if (head.kind == htobe32(BYTES))
+		ret = take_bytes(t, chunk, &hash, why);
+	else
+		ret = take_known(t->chunks, &head, chunk, &hash, why);
 	if (ret == 0)
 		t->chunks->has[chunk] = hash;
 	return ret;
@@ -237,14 +306,19 @@ static int take_records(struct cks_chunks *c, int stream, struct cks_why *why)
 {
 	struct taking t = {.chunks = c, .stream = stream};
 	bool end = false;
-	int ret = 0;
+	int ret = c->lanes ? cks_lanes_start(c->lanes, take_from_lane, &t, stream) : 0, lane;
 
+	if (ret < 0)
+		return cks_why_set(why, -ret, "threads for the memory: %m");
 	cks_crew_start(&t.crew, compare, &t);
 	while (ret == 0 && !end && !atomic_load(&t.wrong))
 		ret = take_record(&t, &end, why);
 	if (ret == 0)
 		ret = wait_compared(&t, 0, why);
 	cks_crew_end(&t.crew);
+	lane = c->lanes ? cks_lanes_stop(c->lanes, ret < 0) : 0;
+	if (lane < 0 && lane != -ECANCELED)
+		ret = set_lane(&t, lane, why);
 	if (ret < 0) /* some have not been compared, or others are equal to a wrong one */
 		memset(c->has, 0, c->most * sizeof(*c->has));
 	return ret;

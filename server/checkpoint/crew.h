@@ -14,7 +14,7 @@
 #include "util/lock.h"
 #include "util/wait.h"
 
-#define CKS_CREW_AHEAD ((size_t)8) /* jobs that are released before they are waited for */
+#define CKS_CREW_AHEAD ((size_t)16) /* jobs that are released before they are waited for */
 #define CKS_CREW_THREADS 8
 
 struct cks_crew {

@@ -127,12 +127,12 @@ static int check_gpus(const json_t *json, const struct cks_manifest_gpu *here, s
 	return ret;
 }
 
-/* The sender's GPUs, and device memory as often as it comes; an older server sends none of these.
- * It ends with the pages. */
+/* The sender's GPUs, lanes, and device memory as often as it comes; an older server sends none of
+ * these. It ends with the pages. */
 static int receive_memory(int stream, struct cks_chunks *chunks,
-			  const struct cks_manifest_gpu *here, struct cks_why *why)
+			  const struct cks_manifest_gpu *here, struct cks_lanes_door *door,
+			  struct cks_why *why)
 {
-	const json_t *gpu;
 	bool pages = false;
 	int ret = 0;
 
@@ -142,13 +142,15 @@ static int receive_memory(int stream, struct cks_chunks *chunks,
 		if (!json)
 			return -EPIPE;
 		pages = json_is_true(json_object_get(json, "pages"));
-		gpu = json_object_get(json, "gpu");
-		if (gpu)
-			ret = check_gpus(gpu, here, why);
+		if (json_object_get(json, "gpu"))
+			ret = check_gpus(json_object_get(json, "gpu"), here, why);
+		else if (json_object_get(json, "lanes"))
+			ret = cks_lanes_accept(door, stream, json, &chunks->lanes, why);
 		else if (!pages)
 			ret = cks_chunks_take(chunks, stream, json, why);
 		json_decref(json);
 	}
+	cks_lanes_close(door);
 	if (ret == 0 && !cks_chunks_complete(chunks))
 		ret = cks_why_set(why, EBADMSG, "the other server has not sent all memory");
 	return ret;
@@ -202,10 +204,11 @@ static int receive_files(int stream, int dir, struct cks_manifest *m, struct cks
 
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
 		     struct cks_chunks *chunks, const struct cks_manifest_gpu *here,
-		     struct cks_why *why)
+		     struct cks_lanes_door *door, struct cks_why *why)
 {
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	int ret = m ? receive_memory(stream, chunks, here, why) : cks_why_set(why, ENOMEM, "%m");
+	int ret = m ? receive_memory(stream, chunks, here, door, why)
+		    : cks_why_set(why, ENOMEM, "%m");
 
 	if (ret == 0)
 		ret = receive_pages(criu, stream, store->part, why);

@@ -10,6 +10,7 @@
  *                                         {"ok": true, "format": 1, "newest": 3}, or {"ok": false,
  *                                         "error": WHY}
  *     {"gpu": {...}}                      once or never, if the receiver knows 3
+ *     {"lanes": COUNT} (lanes.h)          the same, if the first object has "lanes"
  *     {"memory": ...} (chunks.h)          as often as the sender likes, if the receiver knows 2
  *     {"pages": true}
  *     (CRIU's protocol for pages)
@@ -47,11 +48,11 @@ int cks_move_send(const struct cks_move *move, struct cks_manifest *manifest, bo
 /*
  * Receive one into the new folder @store->part, as a checkpoint for cks_checkpoint_open, after the
  * first object was sent; its device memory into @chunks. @here: the GPUs of this server, NULL: they
- * are not known yet. The caller calls cks_store_abandon.
+ * are not known yet. @door is open or closed. The caller calls cks_store_abandon.
  */
 int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
 		     struct cks_chunks *chunks, const struct cks_manifest_gpu *here,
-		     struct cks_why *why);
+		     struct cks_lanes_door *door, struct cks_why *why);
 
 /* Send the result, an object, which it takes. 0: the sender has given up its worker. -ECANCELED: it
  * has not, and the one that was received must end. -EPIPE: that is not known. */

@@ -14,7 +14,7 @@
 
 #define CK_STREAM_FORMAT 1 /* that each release takes */
 #define CK_STREAM_CHUNKS 2 /* with device memory in chunks */
-#define CK_STREAM_GPUS 3   /* the sender names its GPUs first; the newest */
+#define CK_STREAM_GPUS 3   /* the sender names its GPUs, and may use lanes; the newest */
 
 /* Send @json, which it takes. 0 or -errno. */
 int cks_stream_write(int fd, json_t *json);

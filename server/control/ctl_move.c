@@ -63,9 +63,9 @@ static pid_t start_via(const char *via, const char *address, int *stream)
 	return pid;
 }
 
-/* Read the receiver's first object. NULL: it can take a session, in all formats up to *@format;
- * else an error reply. */
-static json_t *check_ready(int stream, json_int_t *format)
+/* Read the receiver's first object. NULL: it can take a session, and @request has how; else an
+ * error reply. */
+static json_t *check_ready(int stream, json_t *request)
 {
 	struct cks_why why;
 	json_t *ready = cks_stream_read(stream, &why), *error = NULL;
@@ -81,8 +81,11 @@ static json_t *check_ready(int stream, json_int_t *format)
 	else if (json_integer_value(json_object_get(ready, "format")) != CK_STREAM_FORMAT)
 		error = cks_control_error(
 			"the other server's release does not understand this one");
-	*format = ck_max(json_integer_value(json_object_get(ready, "newest")),
-			 (json_int_t)CK_STREAM_FORMAT);
+	json_object_set_new(
+		request, "format",
+		json_integer(ck_max(json_integer_value(json_object_get(ready, "newest")),
+				    (json_int_t)CK_STREAM_FORMAT)));
+	json_object_set(request, "lanes", json_object_get(ready, "lanes"));
 	json_decref(ready);
 	return error;
 }
@@ -91,7 +94,6 @@ json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *opti
 {
 	const char *via = json_string_value(json_object_get(request, "via"));
 	const char *address = json_string_value(json_object_get(request, "address"));
-	json_int_t format = 0;
 	json_t *reply;
 	int stream = -1;
 	pid_t pid = start_via(via, address, &stream);
@@ -101,8 +103,7 @@ json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *opti
 		json_decref(request);
 		return cks_control_error("no process for the connection: %s", strerror(-pid));
 	}
-	reply = check_ready(stream, &format);
-	json_object_set_new(request, "format", json_integer(format));
+	reply = check_ready(stream, request);
 	if (reply)
 		json_decref(request);
 	else
@@ -210,7 +211,8 @@ static json_t *restore_session(int server, const char *folder, int pool, char **
 
 /* From the pages to the end of the exchange; the reply of `receive`. */
 static json_t *take_session(int server, int stream, const struct cks_options *options,
-			    const struct cks_store *store, const struct cks_manifest_gpu *here)
+			    const struct cks_store *store, const struct cks_manifest_gpu *here,
+			    struct cks_lanes_door *door)
 {
 	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_why why = {.text = ""};
@@ -219,10 +221,11 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	bool ends;
 	int ret;
 
-	if (cks_move_receive(options->criu, stream, store, &chunks, here, &why) < 0)
+	if (cks_move_receive(options->criu, stream, store, &chunks, here, door, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
 		reply = restore_session(server, store->part, chunks.file, &name);
+	cks_lanes_close(door);
 	cks_chunks_free(&chunks); /* the session has it */
 	ends = !json_is_true(json_object_get(reply, "ok"));
 	ret = cks_move_confirm(stream, json_incref(reply));
@@ -274,6 +277,7 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	struct cks_why why = {.text = ""};
 	struct cks_store store = {.dir = -1};
 	struct cks_manifest_gpu here = {.count = 0};
+	struct cks_lanes_door door = {.fd = -1};
 	json_t *reply;
 	int stream = -1, ret;
 	bool known = false;
@@ -297,12 +301,13 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 		ret = begin_folder(parent, &store, &why);
 	json_decref(request);
 	reply = ret < 0 ? cks_control_error("%s", why.text)
-			: json_pack("{s:b, s:i, s:i}", "ok", 1, "format", CK_STREAM_FORMAT,
-				    "newest", CK_STREAM_GPUS);
+			: json_pack("{s:b, s:i, s:i, s:o*}", "ok", 1, "format", CK_STREAM_FORMAT,
+				    "newest", CK_STREAM_GPUS, "lanes", cks_lanes_listen(&door));
 	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
 		json_decref(reply);
-		reply = take_session(server, stream, options, &store, known ? &here : NULL);
+		reply = take_session(server, stream, options, &store, known ? &here : NULL, &door);
 	}
+	cks_lanes_close(&door);
 	cks_store_abandon(&store);
 	close(stream);
 	if (relay > 0)

@@ -205,13 +205,15 @@ static int send_rounds(struct cks_move *move, struct cks_why *why)
 	return ret < 0 ? ret : 0;
 }
 
-/* What needs no pause of the program: checks of CRIU and of the GPUs, at both ends. */
-static int check_ends(const struct cks_move *move, const json_t *request, struct cks_manifest *m,
-		      struct cks_why *why)
+/* What needs no pause of the program: checks of CRIU and of the GPUs, at both ends; connections. */
+static int prepare_ends(const struct cks_move *move, const json_t *request, struct cks_manifest *m,
+			struct cks_why *why)
 {
 	json_int_t format = json_integer_value(json_object_get(request, "format"));
 	const char *driver = json_string_value(json_object_get(request, "driver"));
 	const char *criu = json_string_value(json_object_get(request, "criu"));
+	const char *address = json_string_value(json_object_get(request, "address"));
+	const json_t *lanes = json_object_get(request, "lanes");
 	int ret = driver && criu ? cks_criu_check(criu, why) : cks_why_set(why, EINVAL, "%m");
 
 	if (ret == 0)
@@ -220,7 +222,11 @@ static int check_ends(const struct cks_move *move, const json_t *request, struct
 		return ret;
 	ret = cks_stream_write(move->stream,
 			       json_pack("{s:o}", "gpu", cks_manifest_gpu_json(&m->gpu)));
-	return ret < 0 ? cks_stream_failed(move->stream, ret, why) : 0;
+	if (ret < 0)
+		return cks_stream_failed(move->stream, ret, why);
+	return lanes && address
+		       ? cks_lanes_dial(lanes, address, move->stream, &move->chunks->lanes, why)
+		       : 0;
 }
 
 /* Rounds, and then the request to send the rest; NULL: there is none. */
@@ -233,7 +239,7 @@ static json_t *prepare_move(struct cks_move *move, pid_t pid, const json_t *requ
 	int ret;
 
 	move->job = &job;
-	ret = check_ends(move, request, m, &why);
+	ret = prepare_ends(move, request, m, &why);
 	if (ret == 0)
 		ret = send_rounds(move, &why);
 	move->job = later;

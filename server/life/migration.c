@@ -261,7 +261,7 @@ static json_t *start_travel(struct cks_server *server, const json_t *request,
 	snprintf(travel->address, sizeof(travel->address), "%s", address ? address : "");
 	take_session(travel, s);
 	if (stream >= 0 && travel->pooled && s->suspension.state == CK_RUNNING &&
-	    travel_begin_rounds(server, travel, s))
+	    travel_begin_rounds(server, travel, s, json_object_get(request, "lanes")))
 		return NULL;
 	error = travel_suspend(server, travel, s);
 	if (json_is_true(json_object_get(request, "quiet")))

@@ -86,10 +86,11 @@ uint64_t travel_seconds(const struct cks_server *server);
 json_t *travel_suspend(struct cks_server *server, struct travel *travel,
 		       struct cks_session_info *session);
 
-/* migration_rounds.c: begin the step ROUNDS, if there is a process for it; a round; whether that is
+/* migration_rounds.c: begin the step ROUNDS, if there is a process for it, with what the receiver
+ * says of @lanes (lanes.h), or NULL; a round; whether that is
  * done. */
 bool travel_begin_rounds(struct cks_server *server, struct travel *travel,
-			 struct cks_session_info *session);
+			 struct cks_session_info *session, json_t *lanes);
 void travel_ask_round(struct cks_server *server, struct travel *travel);
 void travel_check_round(struct cks_server *server, struct travel *travel);
 

@@ -25,17 +25,18 @@ CK_LOG_DEFINE("server");
 #define CK_SLOW_SHIFT 18 /* which copies at least 256 KiB in a millisecond */
 
 bool travel_begin_rounds(struct cks_server *server, struct travel *travel,
-			 struct cks_session_info *s)
+			 struct cks_session_info *s, json_t *lanes)
 {
-	struct cks_helper helper = {.argument = CK_CHECKPOINTER_ARGUMENT,
-				    .request =
-					    json_pack("{s:i, s:s, s:s, s:I}", "rounds", (int)s->pid,
-						      "criu", server->options->criu, "driver",
-						      server->driver, "format", travel->format),
-				    .control = travel->stream,
-				    .done = travel_written,
-				    .news = travel_news,
-				    .data = travel};
+	struct cks_helper helper = {
+		.argument = CK_CHECKPOINTER_ARGUMENT,
+		.request =
+			json_pack("{s:i, s:s, s:s, s:I, s:s, s:O*}", "rounds", (int)s->pid, "criu",
+				  server->options->criu, "driver", server->driver, "format",
+				  travel->format, "address", travel->address, "lanes", lanes),
+		.control = travel->stream,
+		.done = travel_written,
+		.news = travel_news,
+		.data = travel};
 
 	if (cks_helpers_start(server->helpers, &helper) < 0)
 		return false;

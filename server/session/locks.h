@@ -39,6 +39,7 @@ enum ck_rank {
 	CK_RANK_WORK_WAIT = CK_RANK_LEAF,      /* a wait for work that has a limit of time */
 	CK_RANK_HOST_POOL = CK_RANK_LEAF,      /* host memory for it: which pieces are made */
 	CK_RANK_CREW = CK_RANK_LEAF,	       /* jobs of a crew of threads: which are done */
+	CK_RANK_LANES = CK_RANK_LEAF,	       /* tasks of connections of a move */
 	CK_RANK_LINK_USERS = CK_RANK_LEAF,     /* counts of users of all links */
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_STORE = CK_RANK_LEAF,	       /* the folder of kept uploads, and its size */

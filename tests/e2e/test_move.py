@@ -113,7 +113,7 @@ def bent(via, **how):
     words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via]
     for name, value in how.items():
         for one in value if isinstance(value, list) else [value]:
-            words += [f"--{name}", *(one if isinstance(one, tuple) else [] if one is True else [one])]
+            words += [f"--{name.replace('_', '-')}", *(one if isinstance(one, tuple) else [] if one is True else [one])]
     return " ".join(shlex.quote(str(word)) for word in words)
 
 

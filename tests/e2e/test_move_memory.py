@@ -161,6 +161,78 @@ def test_a_session_for_other_gpus_is_refused_before_its_program_waits(servers, c
     wait_until(lambda: not list(tmp_path.glob("cricket-receive-*")), 60, second.log)
 
 
+# --- further connections
+
+def lanes_of(server):
+    return "4 further connections to" in server.log()
+
+
+def test_memory_is_sent_over_further_connections(servers, changer, tmp_path):
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    for here, there in ((first, second), (second, first)):
+        assert sent(move(here, there.address("tcp"), receiver(there, tmp_path))) >= MEMORY and lanes_of(here), here.log()
+        assert program.is_same(), there.log()
+        program.change(3, 5)
+
+
+@pytest.mark.parametrize("how", [{"key": True}, {"closed": True}, {"lane_cut": 100}])
+def test_without_further_connections_memory_is_sent_over_the_first(servers, changer, tmp_path, how):
+    """With another key, where none can be made, and where one is lost while they are made."""
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    assert sent(move(first, second.address("tcp"), bent(receiver(second, tmp_path), lanes=True, **how))) >= MEMORY, first.log()
+    assert "no further connections to" in first.log() and not lanes_of(first)
+    assert program.is_same(), second.log()
+
+
+@pytest.mark.parametrize("phase", ["rounds", "rest"])
+@pytest.mark.parametrize("how", ["cut", "flip"])
+def test_a_further_connection_that_is_lost_ends_the_move(servers, changer, tmp_path, how, phase):
+    """In the middle of a chunk: of the first ones, or of those that have changed meanwhile."""
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    place = {"rounds": 3 << 20, "rest": (MEMORY // 4 + 3) << 20}[phase]     # a quarter of each is on each connection
+    via = bent(receiver(second, tmp_path), lanes=True, lane_wait=(2 << 20, tmp_path / "rounds"), **{f"lane_{how}": place})
+    with asking(first, "move", session_of(first), second.address("tcp"), via) as asker:
+        if phase == "rest":
+            wait_until((tmp_path / "rounds.reached").exists, 60, "some of the memory is sent")
+            program.change(*range(PIECES))
+        (tmp_path / "rounds").touch()
+        error = asker.communicate(timeout=60 * SLOW)[1]
+        assert asker.returncode == 1 and "further connection" in error, error + first.log()
+    assert lanes_of(first)
+    assert_goes_on(first, second, program, tmp_path)
+
+
+@pytest.mark.parametrize("killed", ["receiver", "sender"])
+def test_processes_that_are_killed_while_memory_is_on_further_connections(servers, changer, tmp_path, killed):
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    via = bent(f"echo $$ > {tmp_path}/pid; exec {receiver(second, tmp_path)}", lanes=True, lane_wait=(2 << 20, tmp_path / "rounds"))
+    with asking(first, "move", session_of(first), second.address("tcp"), via) as asker:
+        wait_until((tmp_path / "rounds.reached").exists, 60, "some of the memory is sent")
+        if killed == "sender":
+            kill_helper(first)
+        else:
+            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+        (tmp_path / "rounds").touch()
+        assert asker.communicate(timeout=60 * SLOW)[1] and asker.returncode == 1
+    for folder in tmp_path.glob("cricket-receive-*"):
+        if killed == "receiver":     # which nothing could remove
+            folder.rename(tmp_path / "left")
+    assert_goes_on(first, second, program, tmp_path)
+
+
+def test_strangers_at_the_port_do_not_disturb_a_move(servers, changer, tmp_path):
+    """One says nothing, one something else; and more than the move has."""
+    first, second = servers("first"), servers("second")
+    program = changer(first.address("tcp"))
+    via = bent(receiver(second, tmp_path), lanes=True, strangers=True)
+    assert sent(move(first, second.address("tcp"), via)) >= MEMORY and lanes_of(first), first.log()
+    assert program.is_same(), second.log()
+
+
 # --- servers of older releases
 
 def test_a_receiver_of_an_older_release_gets_the_old_form(servers, changer, tmp_path):

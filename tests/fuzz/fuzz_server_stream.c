@@ -1,7 +1,8 @@
 /*
  * tests/fuzz/fuzz_server_stream.c - any bytes as what another server sends with a session: its
- * GPUs, device memory, files and a manifest. A file that is taken is a new one in the folder for
- * them, as long as it said; memory that is complete has the hashes that were sent.
+ * GPUs, device memory, also on further connections, files and a manifest. A file that is taken is a
+ * new one in the folder for them, as long as it said; memory that is complete has the hashes that
+ * were sent.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rpc/chan.h"
 #include "server/checkpoint/chunks.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/stream.h"
@@ -57,6 +59,25 @@ static void take_gpus(const json_t *json)
 			      gpu.hidden_count <= CK_MANIFEST_DEVICES);
 }
 
+/* Connections that have ended already. */
+static void take_lanes(int stream, const json_t *json, struct cks_chunks *c)
+{
+	struct cks_lanes_door door = {.fd = -1};
+	struct ck_chan *chans[CKS_LANES];
+	struct cks_why why = {""};
+	struct cks_lanes *none;
+	int ends[2];
+
+	CK_FUZZ_CHECK(cks_lanes_accept(&door, stream, json, &none, &why) < 0 && why.text[0]);
+	for (size_t i = 0; i < CKS_LANES && !c->lanes; i++) {
+		CK_FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+		CK_FUZZ_CHECK(ck_chan_adopt(ends[0], &chans[i]) == 0);
+		close(ends[1]);
+	}
+	if (!c->lanes)
+		c->lanes = cks_lanes_create(chans, NULL);
+}
+
 static void take_memory(int stream, const json_t *json, struct cks_chunks *c)
 {
 	struct cks_piece_hash hash;
@@ -101,6 +122,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			take_manifest(json_object_get(json, "manifest"));
 		else if (json_object_get(json, "gpu"))
 			take_gpus(json_object_get(json, "gpu"));
+		else if (json_object_get(json, "lanes"))
+			take_lanes(ends[1], json, &chunks);
 		else if (json_object_get(json, "memory"))
 			take_memory(ends[1], json, &chunks);
 		else

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "rpc/chan.h"
 #include "server/checkpoint/chunks.h"
 #include "server/checkpoint/stream.h"
 #include "util/process/available_memory.h"
@@ -40,6 +41,8 @@ struct talk {
 	struct cks_why why, receiver_why;
 	pthread_t thread;
 	int received;
+	bool lanes;		  /* chunks are on further connections */
+	int lane_ends[CKS_LANES]; /* of the sender, copies */
 };
 
 static void mark(struct talk *t, size_t chunk)
@@ -73,10 +76,42 @@ static int setup(void **state)
 	return 0;
 }
 
+static void make_lanes(struct talk *t)
+{
+	struct ck_chan *chans[2][CKS_LANES];
+	int ends[2];
+
+	for (size_t i = 0; i < CKS_LANES; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		if (t->lane_ends[i])
+			close(t->lane_ends[i]);
+		t->lane_ends[i] = dup(ends[0]);
+		assert_int_equal(ck_chan_adopt(ends[0], &chans[0][i]), 0);
+		assert_int_equal(ck_chan_adopt(ends[1], &chans[1][i]), 0);
+	}
+	t->sender.lanes = cks_lanes_create(chans[0], NULL);
+	t->receiver.lanes = cks_lanes_create(chans[1], NULL);
+	assert_true(t->sender.lanes && t->receiver.lanes);
+}
+
+static int setup_lanes(void **state)
+{
+	struct talk *t;
+
+	if (setup(state) < 0)
+		return -1;
+	t = *state;
+	t->lanes = true;
+	make_lanes(t);
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	struct talk *t = *state;
 
+	for (size_t i = 0; t->lanes && i < CKS_LANES; i++)
+		close(t->lane_ends[i]);
 	munmap(t->bytes, 2 * COUNT * CHUNK);
 	close(t->pool);
 	close(t->ends[0]);
@@ -221,6 +256,8 @@ static void test_many_chunks_come_in_order_and_each_is_compared(void **state)
 		cks_chunks_free(&t->sender);
 		cks_chunks_free(&t->receiver);
 		renew_stream(t);
+		if (t->lanes)
+			make_lanes(t);
 		t->bytes[wrong[i] * CHUNK + 1] ^= 1;
 		assert_int_equal(pthread_create(&t->thread, NULL, receive_and_hang_up, t), 0);
 		cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why);
@@ -246,6 +283,66 @@ static void test_a_refusal_reaches_the_sender(void **state)
 	cks_stream_write(t->ends[1], json_pack("{s:b, s:s}", "ok", 0, "error", "a bad chunk"));
 	shutdown(t->ends[1], SHUT_RDWR);
 	assert_true(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why) < 0);
+}
+
+/* --- on further connections */
+
+/* The next chunk is of the same content, again and again: it is copied when the first has come. */
+static void test_chunks_are_equal_to_those_on_their_way(void **state)
+{
+	struct talk *t = *state;
+
+	t->source.count = 2 * COUNT;
+	for (size_t i = 0; i < 2 * COUNT; i++)
+		fill(t, i, (int)i / 2 + 1);
+	assert_int_equal(transfer(t), COUNT * CHUNK);
+	assert_same(t);
+	for (size_t i = 0; i < 2 * COUNT; i++)
+		fill(t, i, (int)i / 3 + 20);
+	assert_int_equal(transfer(t), 4 * CHUNK);
+	assert_same(t);
+}
+
+/* One of them, at a time when no chunk is on its way, or before its first byte. */
+static void test_a_connection_that_is_lost_ends_both(void **state)
+{
+	struct talk *t = *state;
+
+	for (size_t i = 0; i < CKS_LANES; i++) {
+		for (size_t k = 0; k < 2 * COUNT; k++)
+			fill(t, k, (int)(40 * i + k) + 1);
+		t->source.count = 2 * COUNT;
+		assert_int_equal(transfer(t), 2 * COUNT * CHUNK);
+		for (size_t k = 0; k < 2 * COUNT; k++)
+			fill(t, k, (int)(40 * i + k) + 20);
+		shutdown(t->lane_ends[i], SHUT_RDWR);
+		assert_int_equal(pthread_create(&t->thread, NULL, receive_and_hang_up, t), 0);
+		assert_true(cks_chunks_send(&t->sender, t->ends[0], &t->source, &t->why) < 0);
+		pthread_join(t->thread, NULL);
+		assert_true(t->received < 0);
+		assert_non_null(strstr(t->receiver_why.text, "a further connection"));
+		assert_false(cks_chunks_complete(&t->receiver));
+		cks_chunks_free(&t->sender);
+		cks_chunks_free(&t->receiver);
+		renew_stream(t);
+		make_lanes(t);
+	}
+}
+
+/* A sender that ends where a chunk is expected: its receiver does not wait for the connection. */
+static void test_a_sender_that_ends_is_noticed(void **state)
+{
+	const uint32_t head[4] = {htobe32(4), 0, 0, 0};
+	struct talk *t = *state;
+
+	assert_int_equal(pthread_create(&t->thread, NULL, receive, t), 0);
+	cks_stream_write(t->ends[0], json_pack("{s:i, s:I, s:s}", "memory", 2, "size",
+					       (json_int_t)(2 * CHUNK), "key", KEY));
+	ck_fd_write_full(t->ends[0], head, sizeof(head));
+	ck_fd_write_full(t->ends[0], &t->marks[0], sizeof(t->marks[0]));
+	shutdown(t->ends[0], SHUT_WR);
+	pthread_join(t->thread, NULL);
+	assert_true(t->received < 0);
 }
 
 /* --- a receiver with any bytes */
@@ -361,6 +458,10 @@ static void test_the_key_stays_the_same(void **state)
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+#define LANES(function)                                                                            \
+	{                                                                                          \
+#function ", on further connections", function, setup_lanes, teardown, NULL        \
+	}
 
 int main(void)
 {
@@ -376,6 +477,14 @@ int main(void)
 		TEST(test_memory_that_the_host_lacks_is_refused_before_it_comes),
 		TEST(test_records_of_another_form_are_refused),
 		TEST(test_the_key_stays_the_same),
+		LANES(test_each_content_is_sent_once),
+		LANES(test_later_only_changes_are_sent),
+		LANES(test_the_receiver_compares_bytes_that_have_no_mark_too),
+		LANES(test_what_is_being_written_is_sent_later),
+		LANES(test_many_chunks_come_in_order_and_each_is_compared),
+		LANES(test_chunks_are_equal_to_those_on_their_way),
+		LANES(test_a_connection_that_is_lost_ends_both),
+		LANES(test_a_sender_that_ends_is_noticed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

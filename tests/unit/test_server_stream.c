@@ -134,6 +134,7 @@ static void test_a_session_for_other_gpus_is_refused_at_once(void **state)
 	struct cks_manifest_gpu *here = calloc(1, sizeof(*here));
 	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_store store = {.dir = -1};
+	struct cks_lanes_door door = {.fd = -1};
 	struct talk *t = *state;
 
 	assert_non_null(here);
@@ -144,15 +145,15 @@ static void test_a_session_for_other_gpus_is_refused_at_once(void **state)
 					  json_pack("{s:o}", "gpu", cks_manifest_gpu_json(here))),
 			 0);
 	here->version = 12080;
-	assert_int_equal(
-		cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &t->place.why),
-		-EXDEV);
+	assert_int_equal(cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &door,
+					  &t->place.why),
+			 -EXDEV);
 	assert_non_null(strstr(t->place.why.text, "version 13000; here is emu, 12080"));
 	assert_int_equal(cks_stream_write(t->ends[0], json_pack("{s:{s:i}}", "gpu", "version", 1)),
 			 0);
-	assert_int_equal(
-		cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &t->place.why),
-		-EBADMSG);
+	assert_int_equal(cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &door,
+					  &t->place.why),
+			 -EBADMSG);
 	assert_int_equal(chunks.count, 0);
 	free(here);
 }
