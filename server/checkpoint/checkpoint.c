@@ -436,7 +436,8 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 	ret = unpack_all(dir, images, manifest, why);
 	if (ret == 0)
 		ret = cks_criu_restore(&criu, inherited, pid, why);
-	if (ret == 0 && (ret = cks_memory_file_fill(&manifest->file, *pid, dir, why)) < 0)
+	if (ret == 0 && !job->shares &&
+	    (ret = cks_memory_file_fill(&manifest->file, *pid, dir, why)) < 0)
 		kill(*pid, SIGKILL); /* it waits for its memory, and has called nothing */
 	cks_store_remove(images);
 	return ret;

@@ -28,6 +28,7 @@ struct cks_checkpoint_job {
 	/* the file of that memory, which the worker leaves; -1: there is none */
 	int pool;
 	bool pooled; /* for cks_checkpoint_recover(): there was such a file */
+	bool shares; /* a restored worker gets its memory with a file (cks_memory_file_load) */
 	/* Called when files are written into @folder: cks_checkpoint_recover() needs it. */
 	void (*began)(const char *folder);
 	/* called when memory of its own is in its file: the worker is to drop those pages. If it

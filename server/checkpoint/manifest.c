@@ -340,6 +340,7 @@ int cks_manifest_read(int dir, struct cks_manifest *manifest, struct cks_why *wh
 			size += (size_t)n;
 		ret = n < 0 ? cks_why_set(why, errno, CK_MANIFEST_FILE ": %m")
 			    : cks_manifest_parse(text, size, manifest, why);
+		ck_hash(text, size, &manifest->hash);
 	}
 	if (fd >= 0)
 		close(fd);

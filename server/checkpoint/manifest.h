@@ -53,6 +53,7 @@ struct cks_manifest {
 	struct cks_packed *images;
 	size_t image_count;
 	struct cks_memory_file file; /* memory that the images lack */
+	struct ck_hash hash;	     /* of the file that it was read from */
 };
 
 /* Add a file to its images. 0 or -errno. */

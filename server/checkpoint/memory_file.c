@@ -353,19 +353,34 @@ int cks_memory_file_save(struct cks_memory_file *m, const struct cks_memory_sour
 
 /* --- from the file */
 
-static int fill_piece(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer)
+int cks_memory_piece_read(const struct cks_memory_piece *piece,
+			  const struct cks_memory_files *files, unsigned char *data)
 {
 	struct ck_hash hash;
+	int ret = cks_memory_files_read(files, piece->slot, data);
+
+	if (ret < 0)
+		return ret;
+	ck_hash(data, CK_MEMORY_PIECE, &hash);
+	return ck_hash_equal(&hash, &piece->hash) ? 0 : -EBADMSG;
+}
+
+int cks_memory_file_failed(int error, struct cks_why *why)
+{
+	if (error == -EBADMSG)
+		return cks_why_set(why, EBADMSG, "memory.bin: its content has changed");
+	return cks_why_set(why, -error, "memory.bin: reading: %m");
+}
+
+static int fill_piece(struct pass *pass, struct cks_memory_piece *piece, unsigned char *buffer)
+{
 	int ret;
 
 	if (piece->slot == CK_MEMORY_ZERO)
 		return 0; /* dropped pages are zeros */
-	ret = cks_memory_files_read(&pass->files, piece->slot, buffer);
+	ret = cks_memory_piece_read(piece, &pass->files, buffer);
 	if (ret < 0)
 		return ret;
-	ck_hash(buffer, CK_MEMORY_PIECE, &hash);
-	if (!ck_hash_equal(&hash, &piece->hash))
-		return -EBADMSG;
 	return cks_worker_memory_write(pass->source->pid, piece->at, buffer, CK_MEMORY_PIECE);
 }
 
@@ -414,9 +429,7 @@ int cks_memory_file_fill(const struct cks_memory_file *m, pid_t pid, int dir, st
 			return ret;
 		ret = fill_from_files(m, pid, dir);
 	}
-	if (ret == -EBADMSG)
-		return cks_why_set(why, EBADMSG, "memory.bin: its content has changed");
-	return ret < 0 ? cks_why_set(why, -ret, "memory.bin: reading: %m") : 0;
+	return ret < 0 ? cks_memory_file_failed(ret, why) : 0;
 }
 
 int cks_memory_file_give_back(const struct cks_memory_file *m,

@@ -73,6 +73,20 @@ int cks_memory_file_fill(const struct cks_memory_file *memory, pid_t pid, int di
 int cks_memory_file_give_back(const struct cks_memory_file *memory,
 			      const struct cks_memory_source *source, struct cks_why *why);
 
+/* Read the bytes of @piece, which is not one of zeros, as cks_memory_files_read(), and compare
+ * their hash. 0 or -errno; and the text of such an error, which it returns. */
+int cks_memory_piece_read(const struct cks_memory_piece *piece,
+			  const struct cks_memory_files *files, unsigned char *data);
+int cks_memory_file_failed(int error, struct cks_why *why);
+
+/*
+ * memory_load.c: read all pieces into @file, one behind the other, as the pool of a worker has
+ * them, which maps that file then. No process can change its size any more. @asker: a socket whose
+ * other end is closed when the file is not needed any more: then that is an error.
+ */
+int cks_memory_file_load(const struct cks_memory_file *memory, int dir, int file, int asker,
+			 struct cks_why *why);
+
 /* memory_list.c: as JSON; and back: false: not valid. */
 json_t *cks_memory_file_json(const struct cks_memory_file *memory);
 bool cks_memory_file_take(const json_t *json, struct cks_memory_file *memory);

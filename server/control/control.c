@@ -93,13 +93,20 @@ static bool send_out(struct cks_connection *k)
 	return true;
 }
 
+bool cks_control_waits(const struct cks_control *c, struct cks_asker asker)
+{
+	const struct cks_connection *k = c ? &c->connections[asker.slot] : NULL;
+
+	return k && k->fd >= 0 && k->serial == asker.serial;
+}
+
 void cks_control_answer(struct cks_control *c, struct cks_asker asker, json_t *reply)
 {
 	struct cks_connection *k = c ? &c->connections[asker.slot] : NULL;
 	char *text = json_dumps(reply, JSON_COMPACT);
 
 	json_decref(reply);
-	if (!k || k->fd < 0 || k->serial != asker.serial || !text) {
+	if (!cks_control_waits(c, asker) || !text) {
 		free(text);
 		return;
 	}

@@ -105,6 +105,9 @@ bool cks_control_owns(const struct cks_control *control, struct cks_asker asker,
 /* The descriptor that came with the asker's command, the caller's to close; -1: none did. */
 int cks_control_take(struct cks_control *control, struct cks_asker asker);
 
+/* Does the asker still wait? */
+bool cks_control_waits(const struct cks_control *control, struct cks_asker asker);
+
 /* Send @reply, which it takes, unless the asker has gone. */
 void cks_control_answer(struct cks_control *control, struct cks_asker asker, json_t *reply);
 

@@ -385,6 +385,8 @@ CUresult cks_evacuation_return(struct cks_session *s, uint64_t leaving)
 	for (size_t i = 0; i < e->count; i++)
 		cks_evacuated_renew(s, &e->list[i]);
 	cks_evacuation_forget_list(e);
+	if (cks_host_pool_shared(e->pool)) /* before the program can reach it */
+		cks_evacuation_trim(s);
 	return CUDA_SUCCESS;
 }
 
@@ -401,10 +403,10 @@ void cks_evacuation_drop(struct cks_session *s)
 		cks_host_pool_drop(s->evacuation->pool);
 }
 
-void cks_evacuation_take(struct cks_session *s, int fd)
+void cks_evacuation_take(struct cks_session *s, int fd, bool shared)
 {
 	if (cks_evacuation_away(s) > 0)
-		cks_host_pool_take(s->evacuation->pool, fd);
+		cks_host_pool_take(s->evacuation->pool, fd, shared);
 	else
 		close(fd);
 }

@@ -49,9 +49,10 @@ uint64_t cks_evacuation_pool(const struct cks_session *session);
  * pages. Until it has filled them again, memory cannot return. */
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
 void cks_evacuation_drop(struct cks_session *session);
-/* What is known of it, if it was saved; NULL: nothing. Its file, which came back. */
+/* What is known of it, if it was saved; NULL: nothing. Its file, which came back, or, @shared,
+ * which the sessions have whose copy this one is: it is given back when the memory has returned. */
 const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *session);
-void cks_evacuation_take(struct cks_session *session, int fd);
+void cks_evacuation_take(struct cks_session *session, int fd, bool shared);
 
 /* Give the host memory back, if no memory is away. The caller is inside of the gate. */
 void cks_evacuation_trim(struct cks_session *session);

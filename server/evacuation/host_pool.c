@@ -44,7 +44,8 @@ struct cks_host_pool {
 	uint64_t ctx;
 	CUcontext context;
 	_Atomic size_t size;
-	int file; /* all pieces are in it, one behind the other; -1: in none */
+	int file;    /* all pieces are in it, one behind the other; -1: in none */
+	bool shared; /* with other processes */
 };
 
 int cks_host_pool_create(struct cks_host_pool **out)
@@ -81,6 +82,7 @@ static void close_file(struct cks_host_pool *p)
 	if (p->file >= 0)
 		close(p->file);
 	p->file = -1;
+	p->shared = false;
 }
 
 void cks_host_pool_release(struct cks_host_pool *p)
@@ -346,7 +348,12 @@ void cks_host_pool_drop(struct cks_host_pool *p)
 	atomic_store(&p->table.state, CK_POOL_DROPPED);
 }
 
-void cks_host_pool_take(struct cks_host_pool *p, int fd)
+bool cks_host_pool_shared(const struct cks_host_pool *p)
+{
+	return p->shared;
+}
+
+void cks_host_pool_take(struct cks_host_pool *p, int fd, bool shared)
 {
 	bool taken = true;
 
@@ -355,6 +362,7 @@ void cks_host_pool_take(struct cks_host_pool *p, int fd)
 		return;
 	}
 	p->file = fd;
+	p->shared = shared;
 	for (size_t i = 0; i < p->table.count; i++)
 		taken &= map_file(p, &p->table.pieces[i], p->table.pieces[i].bytes);
 	if (taken)

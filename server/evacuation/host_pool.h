@@ -36,7 +36,9 @@ void cks_host_pool_finish(struct cks_host_pool *pool);
 bool cks_host_pool_use_file(struct cks_host_pool *pool);
 /* Its descriptor; -1: there is none. */
 int cks_host_pool_file(const struct cks_host_pool *pool);
-void cks_host_pool_take(struct cks_host_pool *pool, int fd);
+/* @shared: other processes have it too, so nothing may be written into the pool's memory. */
+void cks_host_pool_take(struct cks_host_pool *pool, int fd, bool shared);
+bool cks_host_pool_shared(const struct cks_host_pool *pool);
 
 /* The memory at @offset, as soon as it is there, and into *@room how much is in one piece. NULL:
  * the pool ends before. */

@@ -64,6 +64,11 @@ void cks_helper_round(bool more)
 	send_news("round", json_boolean(more));
 }
 
+void cks_helper_memory(const char *hash)
+{
+	send_news("memory", json_string(hash));
+}
+
 void cks_helper_answer(json_t *reply)
 {
 	/* the supervisor may have ended; the work is done all the same */

@@ -25,12 +25,14 @@ json_t *cks_helper_request(void);
  * News before the reply, each a line {NAME: ...}. `folder`: where files are written; `filed`:
  * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: the wait is
  * over, and the rest of the work goes on; `round`: the worker is to copy what has changed,
- * or, false, to leave: another request follows.
+ * or, false, to leave: another request follows; `memory`: a copy needs the memory of the checkpoint
+ * with this hash.
  */
 void cks_helper_began(const char *folder);
 void cks_helper_filed(void);
 void cks_helper_goes_on(void);
 void cks_helper_round(bool more);
+void cks_helper_memory(const char *hash);
 
 /* Send the reply, which it takes, and close the socket. */
 void cks_helper_answer(json_t *reply);
@@ -51,7 +53,9 @@ int cks_checkpointer_main(void);
 /*
  * restorer.c: make a worker again. The request: criu, directory, driver, copy, and gpu: this
  * server's, if criu was checked and they were described before. Descriptor 4 becomes the worker's
- * control socket. The process stays as the worker's parent, and ends as it does.
+ * control socket. The process stays as the worker's parent, and ends as it does. Or, for copies:
+ * directory, memory: read the memory of the checkpoint with this hash into the file that is
+ * descriptor 4.
  */
 int cks_restorer_main(void);
 

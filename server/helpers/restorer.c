@@ -156,6 +156,16 @@ static json_t *list_gpus(const struct cks_manifest_gpu *there, const struct cks_
 	return moved ? json_string(text) : NULL;
 }
 
+/* The supervisor has it read once for all copies, beside CRIU's work. */
+static void ask_memory(const struct cks_manifest *m)
+{
+	char hash[CK_HASH_TEXT];
+
+	ck_hash_print(&m->hash, hash);
+	if (m->file.count > 0)
+		cks_helper_memory(hash);
+}
+
 /* Of several that are made at a time, each would find the ids free. And NVIDIA's driver binds an
  * abstract socket of the same name in each. So a @copy has namespaces of its own. */
 static int restore_worker(const struct cks_checkpoint_job *job, const char *driver,
@@ -172,6 +182,8 @@ static int restore_worker(const struct cks_checkpoint_job *job, const char *driv
 	ret = gpu && cks_manifest_gpu_take(gpu, &here) ? 0 : cks_gpu_describe(driver, &here, why);
 	if (ret == 0)
 		ret = cks_manifest_fits(&m->gpu, &here, why);
+	if (ret == 0 && job->shares)
+		ask_memory(m);
 	if (ret == 0)
 		ret = pass_descriptors(inherited, why);
 	if (ret == 0 && !copy && cks_checkpoint_ids_free(m)) {
@@ -214,6 +226,44 @@ static int follow_worker(const struct restored *restored)
 	return 128 + WTERMSIG(status);
 }
 
+/* --- the memory of copies */
+
+static int load_memory(const char *directory, const char *hash, struct cks_manifest *m,
+		       struct cks_why *why)
+{
+	int dir = cks_checkpoint_open(directory, m, why);
+	char text[CK_HASH_TEXT];
+	int ret;
+
+	if (dir < 0)
+		return dir;
+	ck_hash_print(&m->hash, text);
+	ret = strcmp(text, hash) == 0 ? cks_memory_file_load(&m->file, dir, CK_WORKER_CONTROL,
+							     CK_HELPER_SOCKET, why)
+				      : cks_why_set(why, ESTALE, "it is another one now");
+	close(dir);
+	return ret;
+}
+
+static int serve_memory(const char *directory, const char *hash)
+{
+	struct cks_manifest *m = calloc(1, sizeof(*m));
+	struct cks_why why;
+	int ret;
+
+	prctl(PR_SET_NAME, "cricket-memory");
+	ret = m ? load_memory(directory, hash, m, &why) : cks_why_set(&why, ENOMEM, "%m");
+	if (ret < 0) {
+		ck_err("memory of copies from %s: %s", directory, why.text);
+		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));
+		return EXIT_FAILURE;
+	}
+	ck_info("memory of copies from %s: %zu MiB", directory,
+		m->file.count * CK_MEMORY_PIECE >> 20);
+	cks_helper_answer(json_pack("{s:b}", "ok", 1));
+	return EXIT_SUCCESS;
+}
+
 int cks_restorer_main(void)
 {
 	struct cks_checkpoint_job job = {0};
@@ -221,17 +271,20 @@ int cks_restorer_main(void)
 	struct cks_manifest *m = calloc(1, sizeof(*m));
 	json_t *request = cks_helper_request();
 	json_t *gpu = NULL;
-	const char *driver;
+	const char *driver, *hash;
 	struct cks_why why;
 	int copy = 0;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-restore");
 	signal(SIGINT, SIG_IGN);
+	if (json_unpack(request, "{s:s, s:s}", "directory", &job.directory, "memory", &hash) == 0)
+		return serve_memory(job.directory, hash);
 	if (!m || json_unpack(request, "{s:s, s:s, s:s, s?b, s?o}", "criu", &job.criu, "directory",
 			      &job.directory, "driver", &driver, "copy", &copy, "gpu", &gpu) < 0)
 		return CK_RESTORE_FAILED;
 	job.checked = gpu != NULL;
+	job.shares = copy;
 	if (restore_worker(&job, driver, gpu, copy, m, &restored, &why) < 0) {
 		ck_err("restore from %s: %s", job.directory, why.text);
 		cks_helper_answer(json_pack("{s:b, s:s}", "ok", 0, "error", why.text));

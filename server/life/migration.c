@@ -59,6 +59,8 @@ void cks_travels_destroy(struct cks_travels *t)
 		free_travel(travel);
 	}
 	if (t)
+		travel_free_memories(t);
+	if (t)
 		json_decref(t->gpu);
 	free(t);
 }
@@ -91,6 +93,7 @@ void travel_finish(struct cks_server *server, struct travel *travel, json_t *rep
 
 	travel->step = OVER;
 	cks_helpers_forget(server->helpers, travel);
+	travel_leave_memory(server, travel);
 	if (!travel->by_time) {
 		cks_control_answer(server->control, travel->asker, reply);
 		return;
@@ -435,6 +438,8 @@ void cks_travels_run(struct cks_travels *t, struct cks_server *server)
 			check_ended(server, travel);
 		else if (travel->step == STAYING)
 			check_staying(server, travel);
+		else if (travel->step == LOADING)
+			travel_check_memory(server, travel);
 		else if (travel->step == RETURNING)
 			travel_check_named(server, travel);
 		if (travel->step == REMOVING)

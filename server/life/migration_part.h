@@ -23,6 +23,7 @@ struct travel {
 		STAYING,    /* it is in files, and is on its way back to the GPU */
 		READING,    /* a restorer makes it again */
 		DESCRIBING, /* another server is to send one */
+		LOADING,    /* the memory of a copy is read */
 		RETURNING,  /* the worker names its session again */
 		REMOVING,   /* it has ended, and its checkpoint has no purpose */
 		OVER,
@@ -44,7 +45,9 @@ struct travel {
 	bool held;     /* until a command resumes it: also one that stays here */
 	bool copy;     /* a restored one gets names of its own: */
 	struct cks_session_names names;
-	int stream; /* to the server that it moves to; -1: into files */
+	bool shares;		      /* its memory comes with that of others: */
+	struct travel_memory *memory; /* NULL: out of memory */
+	int stream;		      /* to the server that it moves to; -1: into files */
 	/* the worker keeps its device memory in a file, with which that leaves and comes back */
 	bool pooled;
 	json_int_t format;  /* of the exchange with the other server */
@@ -62,6 +65,7 @@ struct travel {
 
 struct cks_travels {
 	struct travel *first;
+	struct travel_memory *memories;
 	int64_t due; /* cks_travels_due */
 	json_t *gpu; /* of this server, when the last session began to come; NULL: none has */
 };
@@ -105,7 +109,17 @@ void travel_stay(struct cks_server *server, const struct travel *travel);
 /* migration_policy.c: the step REMOVING: remove the folder of a checkpoint, if there is one */
 void travel_remove(struct cks_server *server, struct travel *travel);
 
-/* migration_restore.c: the step RETURNING */
+/* migration_copies.c: @travel, of a copy, waits for the memory of its checkpoint, whose manifest
+ * has @hash, or no longer. Why it does not get it; NULL: it does, or needs none. Whether that is
+ * there, in *@file, or is not needed. */
+void travel_share_memory(struct cks_server *server, struct travel *travel, const char *hash);
+void travel_leave_memory(struct cks_server *server, struct travel *travel);
+void travel_free_memories(struct cks_travels *travels);
+json_t *travel_memory_error(const struct travel *travel);
+bool travel_memory_read(const struct travel *travel, int *file);
+
+/* migration_restore.c: the steps LOADING and RETURNING */
+void travel_check_memory(struct cks_server *server, struct travel *travel);
 void travel_check_named(struct cks_server *server, struct travel *travel);
 
 #endif

@@ -18,7 +18,7 @@
 #include "server/processes/session_info.h"
 #include "util/hash.h"
 
-#define CK_COPY_QUIET_MS 5000 /* the return of a copy that finds room takes less */
+#define CK_COPY_QUIET_MS 5000 /* the return of one that finds room takes less */
 
 static void handle_restored(struct cks_server *server, json_t *reply, void *data)
 {
@@ -40,12 +40,40 @@ static void handle_restored(struct cks_server *server, json_t *reply, void *data
 		snprintf(s->suspension.there, sizeof(s->suspension.there), "%s",
 			 there ? there : "");
 		cks_gpu_turns_forget(s);
-		if (travel->copy)
-			cks_workers_rename(s, &travel->names);
-		cks_workers_readmit(s, travel->pool);
 	}
-	travel->step = RETURNING;
+	travel->step = LOADING;
 	travel->reply = reply;
+}
+
+static void take_news(struct cks_server *server, const json_t *line, void *data)
+{
+	const char *hash = json_string_value(json_object_get(line, "memory"));
+	struct travel *travel = data;
+
+	if (hash && !travel->memory)
+		travel_share_memory(server, travel, hash);
+}
+
+/* Its worker waits for what it has dropped, if that does not come from the restorer. */
+void travel_check_memory(struct cks_server *server, struct travel *travel)
+{
+	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);
+	json_t *error = travel_memory_error(travel);
+	int file = travel->pool;
+
+	if (error) {
+		if (s)
+			cks_workers_kill(s);
+		travel_finish(server, travel, error);
+		return;
+	}
+	if (s && !travel_memory_read(travel, &file))
+		return;
+	if (s && travel->copy)
+		cks_workers_rename(s, &travel->names);
+	if (s)
+		cks_workers_readmit(s, file);
+	travel->step = RETURNING;
 }
 
 /* --- before a session comes from another server */
@@ -102,7 +130,8 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 	json_t *error = NULL;
 	const char *directory = travel_directory(request, &error);
 	const char *until = json_string_value(json_object_get(request, "until"));
-	struct cks_helper helper = {.argument = CK_RESTORER_ARGUMENT, .done = handle_restored};
+	struct cks_helper helper = {
+		.argument = CK_RESTORER_ARGUMENT, .done = handle_restored, .news = take_news};
 	bool received = json_is_true(json_object_get(request, "received"));
 	struct cks_session_names names;
 	struct travel *travel;
@@ -154,12 +183,28 @@ static json_t *describe_copy(const struct travel *travel, const char *name)
 	return reply ? reply : cks_control_error("%s", strerror(ENOMEM));
 }
 
+/* Sessions that are not on the GPU: they return one after the other. */
+static int64_t count_waiting(const struct cks_server *server)
+{
+	struct cks_session_info *s = NULL;
+	int64_t count = 0;
+
+	while ((s = cks_workers_next(server->workers, s)) != NULL)
+		count += s->suspension.state != CK_RUNNING;
+	return count;
+}
+
 /* The memory of a copy returns to the GPU beside its program, whose calls wait for that. */
 static void finish_copy(struct cks_server *server, struct travel *travel,
 			struct cks_session_info *s)
 {
 	char name[CK_SESSION_NAME];
 
+	if (!cks_control_waits(server->control, travel->asker)) { /* no program comes */
+		cks_workers_kill(s);
+		travel_finish(server, travel, cks_control_error("the command has ended"));
+		return;
+	}
 	if (memcmp(cks_workers_id(s), travel->names.id, sizeof(travel->names.id)) != 0) {
 		cks_workers_kill(s);
 		travel_finish(server, travel,
@@ -168,7 +213,7 @@ static void finish_copy(struct cks_server *server, struct travel *travel,
 	}
 	travel_finish(server, travel, describe_copy(travel, cks_session_name(s, name)));
 	json_decref(cks_resume(server->suspender, s, NULL, NULL));
-	cks_suspend_quiet(s, CK_COPY_QUIET_MS);
+	cks_suspend_quiet(s, CK_COPY_QUIET_MS * count_waiting(server));
 }
 
 void travel_check_named(struct cks_server *server, struct travel *travel)

@@ -177,7 +177,7 @@ static void admit_client(void)
 static void come_back(int pool)
 {
 	if (pool >= 0)
-		cks_evacuation_take(worker.session, pool);
+		cks_evacuation_take(worker.session, pool, worker.copy);
 	admit_client();
 	cks_gpu_turn_free(worker.session);
 	worker_announce(atomic_load(&worker.session));

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -170,6 +171,59 @@ static void the_list_comes_back_from_json(void **state)
 	drop_memory(p);
 	assert_int_equal(cks_memory_file_fill(&back, getpid(), p->dir, &p->why), 0);
 	cks_memory_file_free(&back);
+}
+
+/* --- into the file that copies share */
+
+/* What cks_memory_file_load() returns, with the other end of its socket open, or @gone. */
+static int load(struct place *p, int file, bool gone)
+{
+	int ends[2], ret;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	if (gone)
+		close(ends[1]);
+	ret = cks_memory_file_load(&p->file, p->dir, file, ends[0], &p->why);
+	close(ends[0]);
+	if (!gone)
+		close(ends[1]);
+	return ret;
+}
+
+static void a_file_for_all_copies_has_the_memory_as_their_pools(void **state)
+{
+	struct place *p = *state;
+	int file = memfd_create("pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	unsigned char *got = malloc(PIECES * CK_MEMORY_PIECE);
+	struct stat st;
+
+	save_memory(p);
+	assert_int_equal(load(p, file, false), 0);
+	assert_int_equal(fstat(file, &st), 0);
+	assert_int_equal(st.st_blocks * 512, 4 * CK_MEMORY_PIECE); /* zeros take no memory */
+	assert_int_equal(pread(file, got, PIECES * CK_MEMORY_PIECE, 0), PIECES * CK_MEMORY_PIECE);
+	assert_memory_equal(got, p->bytes, PIECES * CK_MEMORY_PIECE);
+	assert_int_equal(ftruncate(file, 0), -1); /* memory of other processes */
+	assert_int_equal(errno, EPERM);
+	close(file);
+	free(got);
+}
+
+static void memory_of_damaged_files_is_not_for_copies(void **state)
+{
+	struct place *p = *state;
+	int file = memfd_create("pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	save_memory(p);
+	flip_byte(p, 3 * CK_MEMORY_PIECE - 1);
+	assert_int_equal(load(p, file, false), -EBADMSG);
+	assert_non_null(strstr(p->why.text, "memory.bin: its content has changed"));
+	flip_byte(p, 3 * CK_MEMORY_PIECE - 1);
+	assert_int_equal(load(p, file, true), -ECANCELED);
+	assert_int_equal(load(p, file, false), 0);
+	unlinkat(p->dir, "memory.bin", 0);
+	assert_int_equal(load(p, file, false), -ENOENT);
+	close(file);
 }
 
 /* --- on top of an earlier checkpoint */
@@ -476,6 +530,8 @@ int main(void)
 		TEST(dropped_memory_is_filled_again_and_equal_pieces_are_stored_once),
 		TEST(complete_memory_is_not_touched),
 		TEST(damaged_files_are_errors_and_the_memory_stays_incomplete),
+		TEST(a_file_for_all_copies_has_the_memory_as_their_pools),
+		TEST(memory_of_damaged_files_is_not_for_copies),
 		TEST(the_list_comes_back_from_json),
 		TEST(only_changed_pieces_are_written_again),
 		TEST(nothing_is_written_if_nothing_has_changed),
