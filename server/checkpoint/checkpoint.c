@@ -419,9 +419,12 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 			   const int inherited[CK_EXTERNAL_FDS_ROLES], pid_t *pid,
 			   struct cks_why *why)
 {
-	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH];
-	struct cks_criu criu = {
-		.program = job->criu, .images = images, .log = log, .outside = &manifest->outside};
+	char images[CK_CHECKPOINT_PATH], log[CK_CHECKPOINT_PATH + 16], kept[CK_CHECKPOINT_PATH];
+	struct cks_criu criu = {.program = job->criu,
+				.images = images,
+				.log = log,
+				.kept = kept,
+				.outside = &manifest->outside};
 	int ret = job->checked ? 0 : cks_criu_check(job->criu, why);
 
 	if (ret == 0)
@@ -429,13 +432,15 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 	if (ret < 0)
 		return ret;
 	umask(077);
-	snprintf(log, sizeof(log), "%s/restore.log", job->directory);
+	snprintf(kept, sizeof(kept), "%s/restore.log", job->directory);
 	snprintf(images, sizeof(images), "%s/restore-XXXXXX", job->directory);
 	if (!mkdtemp(images))
 		return cks_why_set(why, errno, "%s: %m", images);
+	snprintf(log, sizeof(log), "%s/restore.log", images); /* other copies have their own */
 	ret = unpack_all(dir, images, manifest, why);
 	if (ret == 0)
 		ret = cks_criu_restore(&criu, inherited, pid, why);
+	rename(log, kept);
 	if (ret == 0 && !job->shares &&
 	    (ret = cks_memory_file_fill(&manifest->file, *pid, dir, why)) < 0)
 		kill(*pid, SIGKILL); /* it waits for its memory, and has called nothing */

@@ -111,6 +111,7 @@ static int run_criu(const struct command *c, const int *inherited)
 static int report_failure(const struct cks_criu *criu, const char *what, int status,
 			  struct cks_why *why)
 {
+	const char *kept = criu->kept ? criu->kept : criu->log;
 	char error[300];
 
 	if (status < 0)
@@ -119,9 +120,8 @@ static int report_failure(const struct cks_criu *criu, const char *what, int sta
 		return cks_why_set(why, ENOENT, "%s: %s was not found (--criu)", what,
 				   criu->program);
 	if (ck_criu_error(criu->log, error, sizeof(error)))
-		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, criu->log);
-	return cks_why_set(why, EIO, "%s: CRIU ended with status %d (log: %s)", what, status,
-			   criu->log);
+		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, kept);
+	return cks_why_set(why, EIO, "%s: CRIU ended with status %d (log: %s)", what, status, kept);
 }
 
 int cks_criu_check(const char *program, struct cks_why *why)

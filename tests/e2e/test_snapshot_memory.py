@@ -13,6 +13,7 @@ import signal
 import pytest
 
 from conftest import children_of, name_of, wait_until
+from criu import criu
 from test_park_faults import driver_with_faults  # noqa: F401
 from test_snapshot import check_end, damage, sum_of, world_of_snapshots  # noqa: F401
 from travel import servers_with_criu  # noqa: F401
@@ -144,3 +145,23 @@ def test_copies_that_are_killed_while_they_start_leave_nothing(world, servers, k
         check_end(copy)
     server.wait_idle(20)
     assert not pools(server)
+
+
+def test_each_copy_reports_the_error_of_its_own_criu(world, servers):
+    """Both are at work when the first one reports."""
+    program = world.path / "failing"
+    program.write_text(f"""#!/bin/sh
+[ "$1" = restore ] || exec {criu()} "$@"
+for word; do case $word in --log-file=*) log=${{word#*=}};; esac; done
+echo "Error (a.c:1): process $(readlink /proc/self/ns/pid)" > $log
+mktemp {world.path}/begun-XXXXXX
+while [ "$(ls {world.path} | grep -c begun-)" -lt 2 ]; do sleep 0.1; done
+exit 1
+""")
+    program.chmod(0o755)
+    assert world.snapshot().status == 0
+    world.server.kill()
+    server = servers("fails", program=program)
+    copies = [world.copy("-s", server.address("tcp")) for _ in range(2)]
+    errors = {failure_of(copy) for copy in copies}
+    assert len(errors) == 2 and all("CRIU: process pid:[" in error and "session-0/restore.log" in error for error in errors)
