@@ -103,6 +103,9 @@ static int report(const struct ckx_images *images, const char *what)
 			       "write",
 			       what),
 		       -ENOTSUP;
+	if (ck_criu_ids_used(error))
+		return ckx_error("%s: process ids of the program are in use: try again", what),
+		       -EEXIST;
 	ckx_error("%s: CRIU: %s", what, error);
 	return -EIO;
 }

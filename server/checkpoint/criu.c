@@ -119,7 +119,11 @@ static int report_failure(const struct cks_criu *criu, const char *what, int sta
 	if (status == 127)
 		return cks_why_set(why, ENOENT, "%s: %s was not found (--criu)", what,
 				   criu->program);
-	if (ck_criu_error(criu->log, error, sizeof(error)))
+	if (!ck_criu_error(criu->log, error, sizeof(error)))
+		error[0] = '\0';
+	if (ck_criu_ids_used(error))
+		return cks_why_set(why, EEXIST, "%s: process ids are in use (log: %s)", what, kept);
+	if (error[0])
 		return cks_why_set(why, EIO, "%s: CRIU: %s (log: %s)", what, error, kept);
 	return cks_why_set(why, EIO, "%s: CRIU ended with status %d (log: %s)", what, status, kept);
 }

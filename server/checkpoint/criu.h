@@ -44,7 +44,7 @@ int cks_criu_take_pages(const struct cks_criu *criu, int pages, struct cks_why *
 
 /*
  * Make the process again, as a child of the caller, with its old process and thread ids.
- * @inherited: the descriptor that each role gets.
+ * @inherited: the descriptor that each role gets. -EEXIST: one of these ids is in use.
  */
 int cks_criu_restore(const struct cks_criu *criu, const int inherited[CK_EXTERNAL_FDS_ROLES],
 		     pid_t *pid, struct cks_why *why);

@@ -166,6 +166,18 @@ static void ask_memory(const struct cks_manifest *m)
 		cks_helper_memory(hash);
 }
 
+/* In this namespace. -EEXIST: an id is in use; another process may take it until CRIU needs it. */
+static int restore_here(const struct cks_checkpoint_job *job, int dir, const struct cks_manifest *m,
+			const int *inherited, struct restored *restored, struct cks_why *why)
+{
+	int ret = -EEXIST;
+
+	if (cks_checkpoint_ids_free(m))
+		ret = cks_checkpoint_restore(job, dir, m, inherited, &restored->pid, why);
+	restored->child = restored->pid;
+	return ret;
+}
+
 /* Of several that are made at a time, each would find the ids free. And NVIDIA's driver binds an
  * abstract socket of the same name in each. So a @copy has namespaces of its own. */
 static int restore_worker(const struct cks_checkpoint_job *job, const char *driver,
@@ -186,11 +198,10 @@ static int restore_worker(const struct cks_checkpoint_job *job, const char *driv
 		ask_memory(m);
 	if (ret == 0)
 		ret = pass_descriptors(inherited, why);
-	if (ret == 0 && !copy && cks_checkpoint_ids_free(m)) {
-		ret = cks_checkpoint_restore(job, dir, m, inherited, &restored->pid, why);
-		restored->child = restored->pid;
-	} else if (ret == 0) {
-		ret = restore_apart(job, dir, copy, m, inherited, restored, why);
+	if (ret == 0) {
+		ret = copy ? -EEXIST : restore_here(job, dir, m, inherited, restored, why);
+		if (ret == -EEXIST)
+			ret = restore_apart(job, dir, copy, m, inherited, restored, why);
 	}
 	if (ret == 0)
 		give_up(inherited);

@@ -10,6 +10,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import sys
 
 import pytest
 
@@ -223,6 +224,42 @@ def test_a_worker_whose_ids_are_in_use_is_restored_beside_them(world):
     for socket_of_worker in (control, own):
         assert serve(socket_of_worker, "vector_add") == (EXPECTED / "vector_add.txt").read_text()
     assert follower.wait(SECONDS) == 0 and worker.wait(SECONDS) == 0
+
+
+# Takes an id of the worker when CRIU is to restore it, as any process of the machine could.
+TAKES = """#!{python}
+import ctypes, json, os, pathlib, sys, time
+saved, taken = pathlib.Path("{saved}"), pathlib.Path("{taken}")
+if sys.argv[1] == "restore" and not taken.exists():
+    manifest = json.loads((saved / "manifest.json").read_text())
+    thread = max(set(manifest["threads"]) - {{manifest["pid"]}})
+    ids = (ctypes.c_int * 1)(thread)
+    arguments = (ctypes.c_uint64 * 11)(0x8000, *[0] * 7, ctypes.addressof(ids), 1, 0)     # CLONE_PARENT, set_tid
+    if ctypes.CDLL(None).syscall(435, arguments, 80) == 0:                                # clone3
+        os.closerange(0, 4096)
+        while True:
+            time.sleep(1)
+    taken.write_text(str(thread))
+os.execv("{criu}", ["{criu}", *sys.argv[1:]])
+"""
+
+
+def test_an_id_that_is_taken_while_criu_works_is_no_error(world):
+    taken = world.path / "taken"
+    program = world.path / "takes"
+    program.write_text(TAKES.format(python=sys.executable, saved=world.path / "saved", taken=taken, criu=world.criu))
+    program.chmod(0o755)
+    worker, _ = world.spare()
+    assert world.checkpoint(worker.pid)["ok"] and worker.wait(SECONDS) == -signal.SIGKILL
+    try:
+        reply, follower, control = world.restore(criu=str(program))
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.kill(int(taken.read_text()), signal.SIGKILL)
+    assert reply["ok"], reply
+    assert taken.exists() and reply["pid"] != worker.pid
+    assert serve(control, "vector_add") == (EXPECTED / "vector_add.txt").read_text()
+    assert follower.wait(SECONDS) == 0
 
 
 def test_a_worker_in_a_namespace_goes_with_the_process_that_restored_it(world):

@@ -339,6 +339,22 @@ def test_a_copy_whose_process_cannot_be_made_ends_its_session(world):
     wait_until(lambda: not world.sessions(), 20, "its session has ended")
 
 
+def test_process_ids_that_are_in_use_are_said_in_one_line(world):
+    assert world.snapshot().status == 0
+    program = world.path / "bin" / "criu"
+    program.unlink()
+    program.write_text("""#!/bin/sh
+[ $1 != --version ] || echo Version: 4.1.1
+[ $1 = restore ] || exit 0
+for word; do case $word in --log-file=*) echo "pie: 7: Error (a.c:1): Unable to create a thread: -17" > ${word#*=};; esac; done
+exit 1
+""")
+    program.chmod(0o755)
+    done = world.run("run", "--from", "one")
+    assert (done.status, done.err) == (1, "cricket: the copy cannot be made: process ids of the program are in use: try again\n")
+    wait_until(lambda: not world.sessions(), 20, "its session has ended")
+
+
 def test_what_a_killed_command_has_left_is_replaced(world):
     folder = world.folder / "one"
     assert world.snapshot().status == 0

@@ -77,6 +77,13 @@ static bool is_beside(const char *line)
 	return strstr(line, "RLIMIT_NOFILE") || strstr(line, "FAILED.");
 }
 
+bool ck_criu_ids_used(const char *error)
+{
+	/* EEXIST of clone3(2), for a thread and for a process */
+	return strstr(error, "create a thread: -17") ||
+	       (strstr(error, "Can't fork for ") && strstr(error, "File exists"));
+}
+
 bool ck_criu_error(const char *path, char *text, size_t size)
 {
 	char line[1024], *at;

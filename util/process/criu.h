@@ -23,5 +23,7 @@ int ck_criu_wait(pid_t pid);
 
 /* The first error in the log @path, without time and source line: the others follow from it. */
 bool ck_criu_error(const char *path, char *text, size_t size);
+/* Is that the error of a restore that finds an id of the process, or of a thread, in use? */
+bool ck_criu_ids_used(const char *error);
 
 #endif
