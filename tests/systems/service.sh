@@ -107,7 +107,8 @@ wait_for() {
 	done
 }
 
-in_journal() { has "$2" journalctl -q --no-pager -u "$1"; }
+# in_journal UNIT TEXT: the journal has a line some time after it was said.
+in_journal() { wait_for sh -c 'journalctl -q --no-pager -u "$1" | grep -qF -e "$2"' in_journal "$@"; }
 
 [ -n "$(ls "$packages"/cricket-server_*.deb 2>/dev/null)" ] || die "no packages in build/packages: make deb"
 fresh "$suite"

@@ -55,14 +55,8 @@ await() {
 	done
 }
 
-# Free ports of this machine, one a line.
-ports() {
-	python3 - "$1" <<'EOF'
-import socket, sys
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(int(sys.argv[1]))]
-print("\n".join(str(s.getsockname()[1]) for s in sockets))
-EOF
-}
+# Free ports of this machine, one a line: none that the kernel may give to a client meanwhile.
+ports() { PYTHONPATH=$top/tests/e2e python3 -c 'import sys, ports; [print(ports.free_port()) for _ in range(int(sys.argv[1]))]' "$1"; }
 mapfile -t port < <(ports 6)
 mkdir -p "$home"/{ctld,n1,n2,n3,munge,etc,cricket/jobs}
 chmod 700 "$home/cricket"

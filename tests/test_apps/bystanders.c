@@ -4,7 +4,7 @@
  * a capture and the pages of another context, or an event of before it, the end of a context and a
  * graph of another.
  *
- * What holds a stream up is a function that sleeps.
+ * What holds a stream up is a function that sleeps, or waits.
  */
 #define MORE_DRIVER_CALLS(X)                                                                       \
 	X(cuCtxCreate_v2, (CUcontext *, unsigned int, CUdevice))                                   \
@@ -21,6 +21,7 @@
 	X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 static CUcontext first;
 static unsigned char memory[SIZE];
 static _Atomic int ran;
+static atomic_bool is_held;
 
 static void check(CUresult err, int line)
 {
@@ -64,6 +66,13 @@ static void slow(void *unused)
 	(void)unused;
 	usleep(SLEEP_US);
 	ran++;
+}
+
+static void hold(void *unused)
+{
+	(void)unused;
+	while (is_held)
+		usleep(1000);
 }
 
 static CUstream new_stream(void)
@@ -236,7 +245,8 @@ static void event_and_capture(void (*record_event)(CUevent, CUstream))
 
 	CHECK(cu.cuMemAlloc_v2(&d, SIZE));
 	CHECK(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	CHECK(cu.cuLaunchHostFunc(busy, slow, NULL));
+	is_held = true;
+	CHECK(cu.cuLaunchHostFunc(busy, hold, NULL));
 	CHECK(cu.cuEventRecord(event, busy));
 	while (cu.cuEventQuery(event) != CUDA_ERROR_NOT_READY)
 		;
@@ -245,6 +255,7 @@ static void event_and_capture(void (*record_event)(CUevent, CUstream))
 	record_event(event, stream);
 	usleep(SLEEP_US / 6);
 	printf("captured with an event: %d\n", (int)cu.cuStreamEndCapture(stream, &graph));
+	is_held = false;
 	CHECK(cu.cuStreamSynchronize(busy));
 }
 

@@ -225,7 +225,7 @@ static void user_objects()
 	usleep(20000);
 	EXPECT(counter == 0);
 	CHECK(cudaUserObjectRelease(object, 1));
-	for (int i = 0; i < 1000 && counter == 0; i++)
+	for (int i = 0; i < 30000 && counter == 0; i++)
 		usleep(1000);
 	EXPECT(counter == 1);
 	EXPECT(cudaUserObjectCreate(&object, NULL, NULL, 1, cudaUserObjectNoDestructorSync) ==
@@ -248,7 +248,7 @@ static int lost()
 	usleep(50000);
 	printf("waiting\n");
 	fflush(stdout);
-	for (int i = 0; i < 1000 && data == 0; i++)
+	for (int i = 0; i < 3000 && data == 0; i++)
 		usleep(10000);
 	EXPECT(data == 5 && told_status != cudaSuccess);
 	printf("the callback was told of an error\n");

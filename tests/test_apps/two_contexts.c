@@ -2,7 +2,7 @@
  * tests/test_apps/two_contexts.c - a stream is used and waited for while another context is the
  * current one.
  *
- * What holds the stream up is a host function that sleeps.
+ * What holds the stream up is a host function that sleeps when the stream has been seen busy.
  */
 #define _GNU_SOURCE
 #define MORE_DRIVER_CALLS(X)                                                                       \
@@ -11,6 +11,7 @@
 	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                          \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 static CUcontext context[2];
 static CUstream stream; /* of the second context */
 static _Atomic int ran;
+static atomic_bool is_seen;
 
 static void check(CUresult err, int line)
 {
@@ -38,6 +40,8 @@ static void check(CUresult err, int line)
 static void slow(void *unused)
 {
 	(void)unused;
+	while (!is_seen)
+		usleep(1000);
 	usleep(SLEEP_US);
 	ran++;
 }
@@ -46,9 +50,11 @@ static void slow(void *unused)
 static void busy(void)
 {
 	ran = 0;
+	is_seen = false;
 	CHECK(cu.cuLaunchHostFunc(stream, slow, NULL));
 	CHECK(cu.cuCtxSynchronize());
 	printf("the other context's stream is %s\n", cu.cuStreamQuery(stream) ? "busy" : "done");
+	is_seen = true;
 }
 
 static void waiting(void)
