@@ -37,6 +37,9 @@ back = ctypes.create_string_buffer(size)
 assert cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)) == 0
 print(ctypes.string_at(source, size) == back.raw)
 """
+# It waits for a line after the second tensor.
+PAUSED = TENSORS.replace("for at in range", "done = 0\nfor at in range").replace(
+    "    n = min", "    done += 1\n    if done == 3:\n        print('ready', flush=True)\n        sys.stdin.readline()\n    n = min")
 SIZE = 5 * (4 * MIB + 12288)
 LOCAL = {"ext2/ext3", "xfs", "btrfs", "f2fs", "bcachefs", "zfs"}     # where a file's times can be relied on
 
@@ -61,22 +64,29 @@ def load(here, file, **env):
     return result.err
 
 
-def test_a_session_that_was_suspended_goes_on(place, old_file):  # noqa: F811
-    """What was read ahead goes, what was promised comes."""
-    here = place()
-    paused = TENSORS.replace("for at in range", "done = 0\nfor at in range").replace(
-        "    n = min", "    done += 1\n    if done == 3:\n        print('ready', flush=True)\n        sys.stdin.readline()\n    n = min")
-    load(here, old_file)
-    one = begun(program(here.server, paused, old_file, SIZE, XDG_CACHE_HOME=here.home, CRICKET_STATS="1", CRICKET_WEIGHTS="on"))
-    asker = Asker(here.server)
-    name = asker.ask("sessions")["sessions"][0]["session"]
-    reply = asker.ask("suspend", session=name, until="use")
-    assert reply["ok"], reply
+def in_the_middle(here, file):
+    """A start that has uploaded two tensors of five."""
+    return begun(program(here.server, PAUSED, file, SIZE, XDG_CACHE_HOME=here.home, CRICKET_STATS="1", CRICKET_WEIGHTS="on"))
+
+
+def go_on(one):
     one.stdin.write("\n")
     one.stdin.flush()
     result = ended(one, 60)
     assert (result.status, result.out) == (0, "True\n"), result.err
-    assert sent_by(result.err) < SIZE / 50
+    return result.err
+
+
+def test_a_session_that_was_suspended_goes_on(place, old_file):  # noqa: F811
+    """What was read ahead goes, what was promised comes."""
+    here = place()
+    load(here, old_file)
+    one = in_the_middle(here, old_file)
+    asker = Asker(here.server)
+    name = asker.ask("sessions")["sessions"][0]["session"]
+    reply = asker.ask("suspend", session=name, until="use")
+    assert reply["ok"], reply
+    assert sent_by(go_on(one)) < SIZE / 50
 
 
 def lists(here):

@@ -15,7 +15,7 @@ from test_descriptors import RIGHT
 
 MIB = 1 << 20
 # Upload the file as loaders do: mapped privately (safetensors, and so transformers and vLLM), "shared" (llama.cpp), or filled by "read"
-# (torch.load); or one tensor in its middle; or "staged" in a pinned buffer (safetensors 0.8). Fetch it, and compare.
+# (torch.load); one byte may be "written" in memory; or one tensor in its middle; or "staged" in a pinned buffer (safetensors 0.8). Fetch it, and compare.
 PROGRAM = """
 import ctypes, mmap, os, sys
 cuda = ctypes.CDLL(None)
@@ -29,7 +29,7 @@ start = (3 << 20) + 4096 if way == "part" else 0
 size -= 2 * start
 assert cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)) == 0
 with open(path, "rb") as file:
-    if way == "read":
+    if way.startswith("read"):
         source = ctypes.create_string_buffer(size)
         file.readinto(source)
     elif way == "shared":
@@ -39,7 +39,7 @@ with open(path, "rb") as file:
     else:
         mapping = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=3)
         source = (ctypes.c_char * size).from_buffer(mapping, start)
-if way == "written":
+if way.endswith("written"):
     source[3 << 20] = b"!" if source[3 << 20] != b"!" else b"?"
 if way == "staged":
     staged = ctypes.c_void_p()
@@ -66,11 +66,11 @@ def sent_by(err):
 class Place:
     """A user's cache folder, a server, and a file of weights."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, **env):
         self.folder = folder
         self.home = folder / "home"
         self.cache = folder / "cache"
-        self.server = Server(folder / "server", "--cache-dir", self.cache, *options)
+        self.server = Server(folder / "server", "--cache-dir", self.cache, *options, **env)
         self.file = folder / "weights"
         self.write(24 * MIB + 12346)
 
@@ -103,8 +103,8 @@ def place(tmp_path):
     if disk.f_bavail * disk.f_frsize < min(disk.f_blocks * disk.f_frsize // 20, 4096 * MIB) + 1024 * MIB:
         pytest.skip("the server keeps nothing on a disk that is nearly full")
 
-    def make(*options):
-        made.append(Place(tmp_path, *options))
+    def make(*options, **env):
+        made.append(Place(tmp_path, *options, **env))
         return made[-1]
 
     yield make
@@ -231,6 +231,30 @@ def test_pages_that_the_program_has_written_are_not_the_file(place, old):
     here.upload("written")
 
 
+def test_memory_that_changes_after_it_was_read_is_sent(place):
+    """The byte is none of those by which the client finds what it may know."""
+    here = place()
+    here.upload("read")
+    assert 2 * MIB <= here.upload("read-written") < 3 * MIB
+    assert here.upload("read") < here.file.stat().st_size / 50
+
+
+def test_a_hole_of_a_file_is_zeros(place):
+    here = place()
+    os.truncate(here.file, 33 * MIB + 5)
+    with open(here.file, "r+b") as file:
+        file.seek(32 * MIB)
+        file.write(b"the end")
+    assert here.upload() >= 33 * MIB
+    assert here.upload() < MIB
+    assert here.stored() < 33 * MIB     # the zeros once
+    with open(here.file, "r+b") as file:
+        file.seek(29 * MIB)
+        file.write(b"no hole")
+    here.upload()
+    assert here.upload() < MIB
+
+
 def test_only_a_server_on_another_machine_keeps_uploads(place):
     here = place()
     assert here.upload(CRICKET_WEIGHTS="off") >= here.file.stat().st_size
@@ -266,14 +290,15 @@ def test_what_is_damaged_is_sent_again(place):
     assert here.server.log().count("does not have the content of its name") == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"x" * 5000, None])
+@pytest.mark.parametrize("damage", [b"", b"x" * 5000, "half", "flipped"])
 def test_a_damaged_index_only_costs_time(place, damage):
     here = place()
     size = here.file.stat().st_size
     here.upload()
     index = here.home / "cricket" / "chunks"
     content = index.read_bytes()
-    index.write_bytes(content[:len(content) // 2] if damage is None else damage)
+    half, flipped = content[:len(content) // 2], bytes(b ^ (i % 37 == 0) for i, b in enumerate(content))
+    index.write_bytes({"half": half, "flipped": flipped}.get(damage, damage))
     here.upload()
     assert here.upload() < size / 50
 

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from conftest import NETWORK_CLIENT, PRODUCTS, ended, over, start, wait_until
+from conftest import DRIVER, NETWORK_CLIENT, PRODUCTS, ended, over, run, start, wait_until
 from stranger import name_of
-from test_held_weights import lists, load, old_file  # noqa: F401
+from test_held_weights import SIZE, go_on, in_the_middle, lists, load, old_file  # noqa: F401
 from test_weights import MIB, PROGRAM, cricket, place  # noqa: F401
 
 SLOW = "bw=100M"     # the file of a place takes two seconds
@@ -97,6 +97,87 @@ def test_another_file_of_the_same_name_size_and_time_is_sent(place):  # noqa: F8
     here.write(size, seed=2)
     os.utime(here.file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert here.upload() >= size
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("change", ["written", "replaced"])
+def test_a_file_changes_while_it_is_loaded(place, change, known):  # noqa: F811
+    """The device gets what the mapping shows: what has been written, or the file that had the name before."""
+    here = place()
+    here.write(SIZE)
+    if known:
+        load(here, here.file)
+    one = in_the_middle(here, here.file)
+    times = here.file.stat()
+    if change == "replaced":
+        here.file.rename(here.folder / "old")
+        here.write(SIZE, seed=2)
+    else:
+        with open(here.file, "r+b") as file:
+            file.seek(15 * MIB)
+            file.write(b"changed!")
+    os.utime(here.file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    go_on(one)
+    here.server.wait_idle()
+    load(here, here.file)
+    load(here, here.file)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "gone", "folder"])
+def test_the_store_is_damaged_while_a_program_starts(place, old_file, damage):  # noqa: F811
+    """Every chunk of it, or its folder."""
+    here = place()
+    load(here, old_file)
+    one = in_the_middle(here, old_file)
+    for chunk in here.chunks():
+        content = bytearray(chunk.read_bytes())
+        content[len(content) // 2] ^= 1
+        chunk.unlink()
+        if damage in ("flipped", "shorter"):
+            chunk.write_bytes(content if damage == "flipped" else content[:len(content) // 2])
+    if damage == "folder":
+        shutil.rmtree(here.cache / "store")
+    go_on(one)
+    here.server.wait_idle()
+    load(here, old_file)
+    assert all(name_of(chunk.read_bytes()).hex() == chunk.name for chunk in here.chunks())
+
+
+# Eight threads load the file, each into memory and a stream of its own on one of two devices; compare.
+THREADS = """
+import ctypes, mmap, os, sys, threading
+cuda, path = ctypes.CDLL(None), sys.argv[1]
+size = os.path.getsize(path)
+assert cuda.cuInit(0) == 0
+with open(path, "rb") as file:
+    mapping = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=3)
+source, same = (ctypes.c_char * size).from_buffer(mapping), []
+def load(number):
+    context, stream, dptr = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    calls = [cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), number % 2), cuda.cuCtxSetCurrent(context),
+             cuda.cuStreamCreate(ctypes.byref(stream), 1), cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)),
+             cuda.cuMemcpyHtoDAsync_v2(dptr, source, ctypes.c_size_t(size), stream), cuda.cuStreamSynchronize(stream)]
+    back = ctypes.create_string_buffer(size)
+    calls.append(cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)))
+    same.append(not any(calls) and ctypes.string_at(source, size) == back.raw)
+threads = [threading.Thread(target=load, args=(number,)) for number in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(same.count(True))
+"""
+
+
+@pytest.mark.threads
+@pytest.mark.skipif(DRIVER != "emu", reason="the number of devices is the emulated driver's")
+def test_one_file_to_two_devices_by_many_threads(place):  # noqa: F811
+    here = place(CRICKET_EMU="devices=2")
+    for _ in range(3):
+        result = run([sys.executable, "-c", THREADS, str(here.file)], here.env())
+        assert (result.status, result.out) == (0, "8\n"), result.err
+        here.server.wait_idle()
+    assert here.stored() == here.file.stat().st_size
 
 
 def test_a_truncated_file_is_another_one(place):  # noqa: F811
