@@ -2,7 +2,7 @@
 """bench/report.py LOGS [--name NAME] - what bench/gpu.sh measured, as the project shows it.
 
 LOGS is gpu.sh's folder, or its logs.tar.gz. Written are bench/results/DATE-NAME.md and, if it has a sweep, docs/performance.svg and
-the table of docs/performance.md between its two marks; --results and --docs choose other folders. --stage wire|sweep
+its link in docs/performance.md between two marks; --results and --docs choose other folders. --stage wire|sweep
 prints that stage's rows and writes nothing.
 """
 import argparse
@@ -192,11 +192,11 @@ def results(logs, machine):
     return "\n".join(lines) + "\n"
 
 
-def replace_table(page, table):
-    """Puts TABLE between the marks of a document."""
+def replace_part(page, part):
+    """Puts PART between the marks of a document."""
     text = page.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    page.write_text(f"{before}{BEGIN}\n\n{part}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def write_all(logs, options):
@@ -213,8 +213,8 @@ def write_all(logs, options):
     print(svg)
     if document.exists():
         where = f"[bench/results/{page.name}](../bench/results/{page.name})"
-        replace_table(document, "\n".join([f"{machine[0]}, {machine[1]}; all rows: {where}.", "",
-                                           "![slowdown against round trip](performance.svg)", "", *sweep_lines(logs)]))
+        replace_part(document, f"{machine[0]}, {machine[1]}; all rows: {where}.\n\n"
+                               "![slowdown against round trip](performance.svg)")
         print(document)
 
 

@@ -48,7 +48,7 @@ static bool is_local(const char *text)
 	return strncasecmp(text, "local", 5) == 0 && (!text[5] || strchr("/,", text[5]));
 }
 
-/* The kind of @text, and what follows its scheme. */
+/* The kind of @text, and the text behind its scheme. */
 static enum ck_address_kind address_split(const char *text, const char **rest)
 {
 	size_t word = strspn(text, LETTERS DIGITS "+.-");

@@ -1,15 +1,13 @@
 /*
  * util/address/srv.c - SRV records: the answer, and the order of its targets; see srv.h.
  */
+#include <arpa/nameser.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "util/address/srv.h"
 
-#define HEADER 12
-#define TYPE_SRV 33
-#define CLASS_IN 1
 #define POINTERS 64 /* followed in one name, at most */
 
 /* A DNS message that is being read. */
@@ -120,7 +118,7 @@ static void read_record(struct reader *r, struct ck_srv_list *list)
 		r->bad = true;
 		return;
 	}
-	if (type == TYPE_SRV && class == CLASS_IN && list->count < CK_SRV_MAX) {
+	if (type == ns_t_srv && class == ns_c_in && list->count < CK_SRV_MAX) {
 		t->priority = (uint16_t)read_u16(r);
 		t->weight = (uint16_t)read_u16(r);
 		t->port = (uint16_t)read_u16(r);
@@ -136,11 +134,11 @@ int ck_srv_parse(const unsigned char *message, size_t size, struct ck_srv_list *
 	unsigned int questions, answers;
 
 	list->count = 0;
-	if (size < HEADER || !(message[2] & 0x80))
+	if (size < NS_HFIXEDSZ || !(message[2] & 0x80))
 		return -EBADMSG;
 	questions = read_u16(&r);
 	answers = read_u16(&r);
-	r.at = HEADER;
+	r.at = NS_HFIXEDSZ;
 	while (questions-- > 0 && !r.bad) {
 		skip_name(&r);
 		skip_bytes(&r, 4);

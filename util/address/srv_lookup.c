@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <arpa/nameser.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -18,9 +19,6 @@
 #include "util/address/srv.h"
 
 #define ANSWER 65535 /* the longest */
-#define CLASS_IN 1
-#define TYPE_SRV 33
-#define DNS_PORT 53
 
 struct resolver {
 	int (*init)(struct __res_state *state);
@@ -60,7 +58,7 @@ static bool load_resolver(struct resolver *r)
 static bool set_name_server(struct __res_state *state)
 {
 	char address[64], *colon, *end = NULL;
-	unsigned long port = DNS_PORT;
+	unsigned long port = NS_DEFAULTPORT;
 	int ret = ck_env_word("CRICKET_DEBUG", "resolver", address, sizeof(address));
 
 	if (ret == -ENOENT || (ret == 0 && !*address))
@@ -106,7 +104,7 @@ static int query_srv(const struct resolver *r, struct __res_state *state, const 
 	if (!set_name_server(state))
 		return report_failure(why, -EINVAL, name,
 				      "the resolver in CRICKET_DEBUG is not ADDRESS[:PORT]");
-	size = r->query(state, name, CLASS_IN, TYPE_SRV, answer, ANSWER);
+	size = r->query(state, name, ns_c_in, ns_t_srv, answer, ANSWER);
 	if (size < 0)
 		return explain_failure(state, name, why);
 	ret = ck_srv_parse(answer, size < ANSWER ? (size_t)size : ANSWER, list);

@@ -91,7 +91,7 @@ static bool resembles_line(const char *line)
 	return false;
 }
 
-/* What is in a text, without its empty lines. */
+/* The lines of a text, without empty ones. */
 struct summary {
 	unsigned int count;  /* lines */
 	unsigned int wrong;  /* of the first that is neither a comment nor a holder; 0: none */

@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define CK_HOLDER_NAME 49 /* with the NUL */
-/* What is wrong with a line, for messages: "FILE:LINE: " comes before it. */
+/* The fault of a line, for messages: "FILE:LINE: " comes before it. */
 #define CK_TOKEN_FILE_WRONG                                                                        \
 	"not NAME:HASH or NAME:HASH:YYYY-MM-DD; a file with a single secret has one line"
 
