@@ -175,7 +175,7 @@ int cks_checkpoint_drop(const struct cks_checkpoint_job *job, const struct cks_m
 	job->filed();
 	ret = cks_worker_memory_wait(job->pid, file->state, true);
 	if (ret == CK_POOL_COMPLETE && job->pool >= 0)
-		ret = -ETIMEDOUT; /* CRIU would write what later comes from the pool too */
+		ret = -ETIMEDOUT; /* CRIU would also write memory that the pool restores later */
 	return ret < 0 ? cks_why_set(why, -ret, "worker %d: dropping memory: %m", (int)job->pid)
 		       : 0;
 }
@@ -189,7 +189,7 @@ int cks_checkpoint_give_back(const struct cks_checkpoint_job *job,
 	return file->count > 0 ? cks_memory_file_give_back(file, &source, &why) : 0;
 }
 
-/* The worker has not gone on: give it back what it has dropped. */
+/* The worker has not gone on: return the memory that it has dropped. */
 static int undo(const struct saving *s)
 {
 	const struct cks_memory_file *file = &s->manifest->file;
@@ -293,7 +293,7 @@ int cks_checkpoint_save(const struct cks_checkpoint_job *job, struct cks_manifes
 		goto out;
 	s->job = job;
 	s->manifest = manifest;
-	umask(077); /* what CRIU writes is a process's memory */
+	umask(077); /* CRIU writes a process's memory */
 	open_earlier(s);
 	ret = cks_store_begin(job->directory, job->replace || s->earlier_dir >= 0, &s->store, why);
 	if (ret == 0 && job->began)

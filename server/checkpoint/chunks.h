@@ -23,7 +23,7 @@
 #include "server/checkpoint/lanes.h"
 #include "server/checkpoint/memory_file.h"
 
-/* What the receiver has, as both ends know it. */
+/* The receiver's chunks, as both ends know them. */
 struct cks_chunks {
 	struct cks_piece_hash *has; /* by chunk; zeros: nothing */
 	size_t count, most;	    /* chunks now, and ever */
@@ -43,7 +43,7 @@ struct cks_chunks_source {
 	const struct cks_piece_hash *marks;
 	size_t count; /* of them */
 	struct cks_piece_key key;
-	bool changing; /* the worker writes into it; what it writes meanwhile is not sent */
+	bool changing; /* the worker writes into it; bytes written meanwhile are not sent */
 };
 
 #define CK_CHUNKS_NONE                                                                             \

@@ -126,7 +126,7 @@ static int take_announcement(struct cks_chunks *c, const json_t *json, struct ck
 	return ret;
 }
 
-/* What one thread receives in order, and the threads compare with its hash. */
+/* Chunks that one thread receives in order, and the threads compare with their hashes. */
 struct taking {
 	struct cks_chunks *chunks;
 	int stream;

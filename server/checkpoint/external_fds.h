@@ -31,8 +31,8 @@ struct cks_external_fds {
 };
 
 /*
- * Find them in process @pid: the control socket is its descriptor @control, the log is what this
- * process has at descriptor @log. /dev/null as a log counts as none.
+ * Find them in process @pid: the control socket is its descriptor @control, the log is the file
+ * that this process has at descriptor @log. /dev/null as a log counts as none.
  */
 int cks_external_fds_find(pid_t pid, int control, int log, struct cks_external_fds *outside,
 			  struct cks_why *why);

@@ -26,7 +26,7 @@ struct index {
 	size_t room; /* a power of two */
 };
 
-/* What an earlier checkpoint has. */
+/* The content of an earlier checkpoint. */
 struct base {
 	const struct cks_memory_file *file; /* NULL: nothing */
 	struct index marks, hashes;

@@ -34,7 +34,7 @@ struct cks_move {
 	const struct cks_checkpoint_job *job; /* directory and keep do not count */
 	int stream;			      /* after the receiver's first object */
 	struct cks_memory_file memory;	      /* in job->pool, with marks; empty: CRIU sends all */
-	struct cks_chunks *chunks;	      /* what of that the receiver has */
+	struct cks_chunks *chunks;	      /* the receiver's part of that */
 	unsigned int rounds;		      /* that have sent some of it before */
 };
 

@@ -23,7 +23,7 @@ int cks_stream_write(int fd, json_t *json);
  * else. */
 json_t *cks_stream_read(int fd, struct cks_why *why);
 
-/* What the other end says of its work: 0, or -EREMOTEIO if that failed, or another error. */
+/* The other end's report of its work: 0, or -EREMOTEIO if that failed, or another error. */
 int cks_stream_result(int fd, struct cks_why *why);
 /* Sending has failed with @error: the other end may have said why. Returns an error. */
 int cks_stream_failed(int fd, int error, struct cks_why *why);

@@ -21,8 +21,8 @@ int cks_worker_memory_write(pid_t pid, uint64_t at, void *data, size_t size);
  * they cannot be read, or are too many; then @file is empty. */
 int cks_worker_memory_list(pid_t pid, uint64_t table, struct cks_memory_file *file);
 
-/* What process @pid knows of its pool: struct cks_pool_saved at @at, and its marks, which the
- * caller frees. 0 or -errno. */
+/* The pool's records in process @pid: struct cks_pool_saved at @at, and its marks, which the caller
+ * frees. 0 or -errno. */
 int cks_worker_memory_saved(pid_t pid, uint64_t at, struct cks_pool_saved *saved,
 			    struct cks_piece_hash **marks);
 /* The same of the pages in @file: their marks, and the key of these. 0 or -errno. */

@@ -34,7 +34,7 @@ const char *cks_print_time(uint64_t seconds, char out[CK_TIME_TEXT])
 	return out;
 }
 
-/* What ends a session. */
+/* A time that ends a session. */
 struct rule {
 	uint64_t seconds; /* since @from */
 	int64_t from;

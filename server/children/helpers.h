@@ -42,7 +42,7 @@ pid_t cks_helpers_start(struct cks_helpers *helpers, const struct cks_helper *he
 bool cks_helpers_send(struct cks_helpers *helpers, const void *data, json_t *line);
 void cks_helpers_forget(struct cks_helpers *helpers, const void *data);
 
-/* Fill in CK_HELPERS_MAX descriptors; and handle what poll(2) says of them. */
+/* Fill in CK_HELPERS_MAX descriptors; and handle poll(2)'s results for them. */
 size_t cks_helpers_poll(const struct cks_helpers *helpers, struct pollfd *fds);
 void cks_helpers_run(struct cks_helpers *helpers, const struct pollfd *fds,
 		     struct cks_server *server);

@@ -29,7 +29,7 @@ CK_LOG_DEFINE("server");
 #define CK_LINGER_MS 5000 /* after its last session */
 #define CK_QUIT_MS 3000	  /* for a daemon to end when it was told to */
 #define CK_STOP_STEP_MS 10
-#define CK_ROOM_MIB 1024 /* above the quota, for what the driver takes beside it */
+#define CK_ROOM_MIB 1024 /* above the quota, for the driver's own memory */
 
 /* --- processes */
 
@@ -153,8 +153,8 @@ int cks_mps_adopt(struct cks_mps *m, const struct cks_mps_daemon *saved)
 	return 0;
 }
 
-/* The driver's own bound is above the quota, which the worker keeps: it holds for what the driver
- * takes by itself. */
+/* The driver's own bound is above the quota, which the worker keeps: it holds for memory that the
+ * driver takes by itself. */
 static void bound_memory(const struct cks_terms *terms, unsigned int count)
 {
 	char text[32 * CK_TERMS_GPUS] = "";

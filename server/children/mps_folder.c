@@ -46,7 +46,7 @@ void cks_mps_folder_remove(const char *path)
 	rmdir(path);
 }
 
-/* What servers have left that were killed: NVIDIA's server outlives its daemon. */
+/* Leftovers of killed servers: NVIDIA's server outlives its daemon. */
 static void clear_base(const char *base)
 {
 	DIR *list = opendir(base);

@@ -3,9 +3,8 @@
  * contexts: at server start, a while after one was taken, and with growing delays after failures.
  *
  * One thing at a time, because loading a driver and making a context take locks that all processes
- * share. Standby workers have no context. They are what the next workers with contexts are made of,
- * and they keep the driver's state of the GPUs, which takes 0.1 s to set up, alive between
- * programs.
+ * share. Standby workers have no context. The next workers with contexts are made of them, and they
+ * keep the driver's state of the GPUs, which takes 0.1 s to set up, alive between programs.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * server/children/worker_reports.c - reads what workers report (server/processes/messages.h).
+ * server/children/worker_reports.c - reads the reports of workers (server/processes/messages.h).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@ CK_LOG_DEFINE("server");
 #define CK_NOTES_MAX 3	   /* per worker; also the limit for reading in a row */
 #define CK_NOTES_LAST 1024 /* of one that has ended: more than its socket holds */
 
-/* A spare has done what it began. With @note it has told so before a client came to it. */
+/* A spare has finished its step. With @note it reported that before a client came to it. */
 static void advance_spare(struct cks_workers *w, struct worker *worker, int note)
 {
 	bool ready = note == CK_NOTE_READY;
@@ -69,7 +69,7 @@ static void end_request(struct cks_workers *w, struct cks_suspension *u)
 	w->changed = true;
 }
 
-/* What a session has done so far. */
+/* A session's counters so far. */
 static void update_usage(struct cks_session_info *s, const struct cks_worker_note *note)
 {
 	s->peak = ck_max(s->peak, note->number);
@@ -163,7 +163,7 @@ static void name_worker(struct cks_workers *w, struct worker *worker,
 	}
 }
 
-/* A worker of another release may say what this one does not know: that changes nothing. */
+/* A worker of another release may send reports that this one does not know: ignore them. */
 static void take_note(struct cks_workers *w, struct worker *worker,
 		      const struct cks_worker_note *note)
 {

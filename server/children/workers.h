@@ -40,8 +40,8 @@ void cks_workers_await_fork_server(struct cks_workers *workers);
 /* Record in @audit how sessions end; it must live longer. */
 void cks_workers_audit(struct cks_workers *workers, struct cks_audit *audit);
 
-/* session_accounts.c: the policy and its accounts, which must live longer. What an identity may
- * have, and a session. */
+/* session_accounts.c: the policy and its accounts, which must live longer. The terms of an
+ * identity, and of a session. */
 void cks_workers_accounts(struct cks_workers *workers, struct cks_accounts *accounts);
 const struct cks_terms *cks_workers_identity_terms(const struct cks_workers *workers,
 						   const struct cks_identity *identity);
@@ -88,7 +88,7 @@ bool cks_workers_send(const struct cks_session_info *session, char kind);
  * checkpoint, after which it goes on; it keeps that memory for @pool_s seconds. */
 bool cks_workers_park(const struct cks_session_info *session, uint64_t room, bool saves,
 		      unsigned int pool_s);
-/* Have it copy what has changed into at most @room bytes of host memory, while it runs. */
+/* Have it copy changed memory into at most @room bytes of host memory, while it runs. */
 bool cks_workers_round(const struct cks_session_info *session, uint64_t room);
 /* It takes connections again, and the file of its pool back; -1: it has none. */
 bool cks_workers_readmit(struct cks_session_info *session, int pool);
@@ -168,7 +168,7 @@ struct cks_totals *cks_workers_totals(struct cks_workers *workers);
 
 /* Process @pid, a worker or NVIDIA's MPS of an identity, has had @us of GPU time more. */
 void cks_workers_add_gpu_time(struct cks_workers *workers, pid_t pid, uint64_t us);
-/* What identities have used. */
+/* The use by identities. */
 const struct cks_ledger *cks_workers_ledger(const struct cks_workers *workers);
 
 /* Start a spare process. -errno. */

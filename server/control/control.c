@@ -76,7 +76,7 @@ size_t cks_control_poll(const struct cks_control *c, struct pollfd *fds)
 	return CK_CONTROL_POLL;
 }
 
-/* Send what there is room for; false: the peer has gone. */
+/* Send as much as there is room for; false: the peer has gone. */
 static bool send_out(struct cks_connection *k)
 {
 	ssize_t n = send(k->fd, k->out + k->out_at, k->out_size - k->out_at,

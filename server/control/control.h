@@ -55,9 +55,9 @@ struct cks_server {
 	struct cks_audit *audit; /* NULL: none */
 	const struct cks_queue *queue;
 	const struct cks_listeners *listeners;
-	const struct cks_reload *files; /* what `reload` reads again */
+	const struct cks_reload *files; /* `reload` reads them again */
 	uint64_t *drain;		/* set it to begin to drain, for so many seconds */
-	const char *driver;		/* what --driver auto has become */
+	const char *driver;		/* the choice of --driver auto */
 	const char *gpus;		/* see cks_driver_gpus */
 };
 
@@ -88,7 +88,7 @@ struct cks_control *cks_control_resume(const struct cks_state *state);
 /* Does a command wait for its answer, other than that of *@asker unless NULL? */
 bool cks_control_busy(const struct cks_control *control, const struct cks_asker *asker);
 
-/* Fill in CK_CONTROL_POLL descriptors; and handle what poll(2) says of them. */
+/* Fill in CK_CONTROL_POLL descriptors; and handle poll(2)'s results for them. */
 size_t cks_control_poll(const struct cks_control *control, struct pollfd *fds);
 void cks_control_run(struct cks_control *control, const struct pollfd *fds,
 		     struct cks_server *server);

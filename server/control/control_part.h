@@ -1,5 +1,5 @@
 /*
- * server/control/control_part.h - what control.c and control_sockets.c share.
+ * server/control/control_part.h - shared by control.c and control_sockets.c.
  */
 #ifndef CK_SERVER_CONTROL_CONTROL_PART_H
 #define CK_SERVER_CONTROL_CONTROL_PART_H

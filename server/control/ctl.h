@@ -10,8 +10,8 @@
 struct cks_command;
 struct cks_options;
 
-/* Carry out @options->words, of @commands, the last of which has no name, and print what comes of
- * it; returns the exit status. */
+/* Carry out @options->words, of @commands, the last of which has no name, and print the result;
+ * returns the exit status. */
 int cks_ctl_main(const struct cks_command *commands, const struct cks_options *options);
 
 /* Send @request, which it takes, over the control connection @server, with descriptor @pass unless

@@ -21,7 +21,7 @@ static bool is_v4(const unsigned char address[16])
 	return memcmp(address, mapped, sizeof(mapped)) == 0;
 }
 
-/* Read an address, IPv6 in brackets; *@rest: what follows. False: it is none. */
+/* Read an address, IPv6 in brackets; *@rest: the text behind it. False: it is none. */
 static bool read_address(const char *text, unsigned char out[16], bool *v4, const char **rest)
 {
 	char host[ENTRY_MAX];

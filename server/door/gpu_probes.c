@@ -56,7 +56,7 @@ static void hang_up(struct cks_gpu_probe *s)
 	s->asked = 0;
 }
 
-/* Take what it has said. */
+/* Take its output. */
 static void receive_note(struct cks_gpu_probe *s, int64_t now)
 {
 	struct cks_gpu_probe_note note;

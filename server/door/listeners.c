@@ -139,7 +139,7 @@ static int listen_at(const char *address)
 	return fd;
 }
 
-/* @option: what has named @address. */
+/* @option: its value is @address. */
 static int add_listener(struct cks_listeners *l, const char *option, const char *address,
 			const struct cks_options *options)
 {

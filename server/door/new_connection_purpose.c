@@ -1,5 +1,5 @@
 /*
- * server/door/new_connection_purpose.c - what a new connection is for, by its first record; see
+ * server/door/new_connection_purpose.c - the purpose of a new connection, by its first record; see
  * new_connection.c.
  */
 #define _GNU_SOURCE
@@ -222,7 +222,7 @@ bool cks_new_connection_look(struct cks_new_connection_list *l, struct cks_new_c
 		return false;
 	}
 	if (cks_new_connection_proved(l, f, bytes))
-		return true; /* what follows it makes the connection readable */
+		return true; /* the bytes behind it make the connection readable */
 	if (cks_new_connection_refused(l, f, bytes, (size_t)n))
 		return false;
 	cks_new_connection_received(l, f);

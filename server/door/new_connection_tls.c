@@ -104,7 +104,7 @@ bool cks_new_connection_probed(struct cks_new_connection_list *l, struct cks_new
 	return cks_answer_bytes(f->fd, p, answer, sizeof(answer));
 }
 
-/* Its bytes come decrypted from now on, over another descriptor. It stays what it was for all
+/* Its bytes come decrypted from now on, over another descriptor. It stays the same one for all
  * limits. */
 bool cks_new_connection_unwrap(struct cks_new_connection_list *l, struct cks_new_connection *f,
 			       int64_t now)

@@ -30,8 +30,8 @@ static void send_reply(int fd, const struct cks_peeked *call, ck_offer_status st
 	cks_answer(fd, call, (xdrproc_t)xdr_ck_offer_res, &res);
 }
 
-/* What the policy leaves this identity of a GPU with @memory: its sessions count as if they were
- * all on this one. */
+/* The part of a GPU with @memory that the policy leaves this identity: its sessions count as if
+ * they were all on this one. */
 static uint64_t quota_of(struct cks_admission *a, const struct cks_owner *owner, uint64_t memory)
 {
 	const struct cks_terms *terms = cks_workers_identity_terms(a->workers, &owner->identity);

@@ -1,7 +1,7 @@
 /*
- * server/door/offers.h - what the server could give a client now (CK_OFFER): sessions and the
- * queue, which the supervisor knows, and the memory of the GPUs, which a process of its own looks
- * at (server/helpers/gpu_probe.h).
+ * server/door/offers.h - the server's offer to a client (CK_OFFER): sessions and the queue, which
+ * the supervisor knows, and the memory of the GPUs, which a process of its own looks at
+ * (server/helpers/gpu_probe.h).
  *
  * A look serves all questions of the tenth of a second after it. There is a process for each set of
  * GPUs that the policy gives identities, a few at a time; it ends when no question comes.
@@ -65,7 +65,7 @@ int cks_gpu_probes_look(struct cks_offers *offers, const char *gpus, int64_t sin
  * meanwhile, another program may have taken the memory (ck_hello_need).
  *
  * Is the memory there that @need names, on the GPUs of @terms, after @since (ms)? 0; -EAGAIN: they
- * are being looked at, so ask again in a moment; -ENOSPC: no, and @why says what lacks. */
+ * are being looked at, so ask again in a moment; -ENOSPC: no, and @why says the reason. */
 int cks_memory_need_check(struct cks_offers *offers, const ck_hello_need *need,
 			  const struct cks_terms *terms, int64_t since, char *why, size_t size);
 

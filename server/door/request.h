@@ -1,6 +1,6 @@
 /*
- * server/door/request.h - admission to what needs no session: the state of the GPUs, the client's
- * files, reports that programs have ended.
+ * server/door/request.h - admission to requests that need no session: the state of the GPUs, the
+ * client's files, reports that programs have ended.
  */
 #ifndef CK_SERVER_DOOR_REQUEST_H
 #define CK_SERVER_DOOR_REQUEST_H

@@ -1,6 +1,6 @@
 /*
- * server/evacuation/changes.c - sessions that are saved again and again: what has changed on the
- * GPU since it was copied; see evacuation.h.
+ * server/evacuation/changes.c - sessions that are saved repeatedly: changes on the GPU since the
+ * last copy; see evacuation.h.
  *
  * Memory keeps its place in the pool, which keeps its content. Each copy begins with hashes of the
  * device memory, so that only stale slots are copied. Rounds do that while the program runs, so

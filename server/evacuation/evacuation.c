@@ -132,7 +132,7 @@ static void release_copied(struct cks_evacuation *e, size_t first, size_t end, s
 	}
 }
 
-/* What moves, in the order of addresses. @id, @context: of the first piece. */
+/* Memory that moves, in the order of addresses. @id, @context: of the first piece. */
 static int list_pieces(struct cks_session *s, uint64_t *id, CUcontext *context)
 {
 	struct cks_evacuation *e = s->evacuation;

@@ -2,8 +2,9 @@
  * server/evacuation/evacuation.h - the session's device memory moves into host memory, and back to
  * the same addresses.
  *
- * Only memory that the session owns moves: units of leases, and what its program has mapped as a
- * whole. The addresses stay reserved. The rest is the driver's, which moves it by its checkpoint.
+ * Only memory that the session owns moves: units of leases, and memory that its program has mapped
+ * as a whole. The addresses stay reserved. The rest is the driver's, which moves it by its
+ * checkpoint.
  *
  * While memory is away, the gate is closed, and no work is on the GPU.
  */
@@ -25,11 +26,11 @@ void cks_evacuation_destroy(struct cks_evacuation *evacuation); /* accepts NULL 
 
 /* Move as much memory as fits into @room bytes of host memory. Memory that cannot move stays.
  * @begins: called before the first of so many bytes moves; the GPU gets its memory back batch by
- * batch. @saves: the session is written into files and goes on, so only what has changed is copied,
+ * batch. @saves: the session is written into files and goes on, so only changed bytes are copied,
  * and the rest is in host memory from the last time. */
 void cks_evacuate(struct cks_session *session, uint64_t room, bool saves,
 		  void (*begins)(uint64_t bytes));
-/* Before that, while the program runs: copy most of what has changed. Returns what is known of the
+/* Before that, while the program runs: copy most of the changed bytes. Returns the records of the
  * pool, until memory moves the next time; NULL: nothing. */
 const struct cks_pool_saved *cks_evacuation_round(struct cks_session *session, uint64_t room);
 
@@ -49,8 +50,8 @@ uint64_t cks_evacuation_pool(const struct cks_session *session);
  * pages. Until it has filled them again, memory cannot return. */
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
 void cks_evacuation_drop(struct cks_session *session);
-/* What is known of it, if it was saved; NULL: nothing. Its file, which came back, or, @shared,
- * which the sessions have whose copy this one is: it is given back when the memory has returned. */
+/* Its records, if it was saved, else NULL. Its file, which came back, or, @shared, which the sessions
+ * have whose copy this one is: it is given back when the memory has returned. */
 const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *session);
 void cks_evacuation_take(struct cks_session *session, int fd, bool shared);
 

@@ -36,7 +36,7 @@ struct cks_evacuation {
 	struct cks_pool_saved saved;
 };
 
-/* Does the driver have what a way off the GPU needs, and is no memory away yet? */
+/* Does the driver have the functions for a way off the GPU, and is no memory away yet? */
 bool cks_evacuation_possible(const struct cks_evacuation *evacuation);
 void cks_evacuation_forget_list(struct cks_evacuation *evacuation);
 

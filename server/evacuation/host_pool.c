@@ -35,7 +35,7 @@ CK_LOG_DEFINE("server");
 struct cks_host_pool {
 	struct ck_mutex lock;
 	struct ck_cond made;
-	struct cks_pool_table table; /* what another process may read */
+	struct cks_pool_table table; /* other processes may read it */
 	size_t next;		     /* that a thread makes */
 	size_t ready;		     /* the first that is not ready */
 	bool failed;		     /* no more become ready */
@@ -141,7 +141,7 @@ static int populate(char *bytes, size_t size)
 	return 0;
 }
 
-/* The piece's part of the file at @at, in place of what is there. */
+/* The piece's part of the file at @at, in place of the memory there. */
 static bool map_file(const struct cks_host_pool *p, const struct cks_pool_piece *piece, char *at)
 {
 	off_t offset = (off_t)((size_t)(piece - p->table.pieces) * PIECE);
@@ -297,7 +297,7 @@ void cks_host_pool_finish(struct cks_host_pool *p)
 {
 	while (p->running > 0)
 		pthread_join(p->threads[--p->running], NULL);
-	/* what could not be made */
+	/* pieces that no thread could make */
 	while (p->table.count > p->ready)
 		drop_last(p);
 }

@@ -30,8 +30,8 @@ void cks_host_pool_finish(struct cks_host_pool *pool);
 
 /*
  * Before it grows: from now on its memory is in a file, which cks_host_pool_drop() lets go, and
- * cks_host_pool_take() takes back: meanwhile the process may be written into files without it. What
- * the pool has had is lost then. A context is current. False: no file can be made.
+ * cks_host_pool_take() takes back: meanwhile the process may be written into files without it. The
+ * pool's content is lost then. A context is current. False: no file can be made.
  */
 bool cks_host_pool_use_file(struct cks_host_pool *pool);
 /* Its descriptor; -1: there is none. */

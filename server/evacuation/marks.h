@@ -38,8 +38,8 @@ void cks_marks_set_device(struct cks_marks *marks, size_t slot, const struct cks
  * where they begin; 0: none. */
 size_t cks_marks_next(const struct cks_marks *marks, size_t *from, size_t end);
 
-/* The stale slots from @from on, @size bytes, are about to be copied: what the pool has there is
- * not known if that fails. */
+/* The stale slots from @from on, @size bytes, are about to be copied: the pool's bytes there are
+ * unknown if that fails. */
 void cks_marks_begin_copy(struct cks_marks *marks, size_t from, size_t size);
 /* The stale slots from @from on, @size bytes, have been copied to @bytes in the pool, which has
  * whole slots. @changing: the device memory may have changed since its mark. */

@@ -60,7 +60,8 @@ static bool read_prop(struct cks_evacuated *p)
 	       p->device < CK_MAX_DEVICES;
 }
 
-/* What the program has mapped itself: once, as a whole. A second handle would have tied it. */
+/* Memory that the program has mapped itself: once, as a whole. A second handle would have tied
+ * it. */
 static bool describe_mapping(struct cks_session *s, const struct cks_allocation *a,
 			     struct cks_evacuated *p)
 {

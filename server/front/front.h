@@ -18,7 +18,7 @@
  * are CK_FRONT_ANSWERS, then why the client's certificate is refused. */
 #define CK_FRONT_CONNECTION 'C'
 #define CK_FRONT_RELOAD 'L'
-/* The client has answered what the front process asked it. No record of a client begins so. */
+/* The client has answered the front process's question. No record of a client begins so. */
 #define CK_FRONT_ANSWERS 'A'
 /* The answer to CK_FRONT_RELOAD is itself, or this and why the earlier files stay in use. */
 #define CK_FRONT_STAYS 'S'

@@ -159,8 +159,8 @@ static bool mirror_is_idle(struct cks_mirror *m)
 }
 
 /*
- * Take what is in the list at @link out of it, and free it. Releases the lock meanwhile: the driver
- * may wait for functions of graphs, which need it.
+ * Empty the list at @link, and free its entries. Releases the lock meanwhile: the driver may wait
+ * for functions of graphs, which need it.
  */
 static void free_kept(struct cks_mirrors *ms, struct cks_mirror **link)
 {

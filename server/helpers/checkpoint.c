@@ -89,7 +89,7 @@ static void read_after(const struct cks_gpu_room *before, const struct cks_gpu_r
 		after->bytes[i] += used->bytes[i];
 }
 
-/* What the session needs, whose worker has moved some of its memory before. @words: its bytes, the
+/* The need of a session whose worker has moved some of its memory before. @words: its bytes, the
  * marks of its GPUs, and the bytes that were moved there. */
 static void compute_need(const struct cks_gpu_room *before, const struct cks_gpu_room *after,
 			 const char *bytes, char *const *words, struct cks_gpu_room *need)
@@ -106,7 +106,7 @@ static void compute_need(const struct cks_gpu_room *before, const struct cks_gpu
 		cks_gpu_room_add(need, marks[i], away[i]);
 }
 
-/* @words: milliseconds to wait and the session's bytes; and what compute_need() takes. */
+/* @words: milliseconds to wait and the session's bytes; and the arguments of compute_need(). */
 static void move_out(struct cks_checkpoint_answer *a, int pid, char *const *words)
 {
 	const char *bytes = strchr(words[0], ',');

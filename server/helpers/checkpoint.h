@@ -2,7 +2,7 @@
  * server/helpers/checkpoint.h - the process that moves a worker's GPU state out, and back.
  *
  * The driver's calls for that act on another process, by its id. The supervisor loads no driver, so
- * each move is a process of its own, which writes what came of it to descriptor 3:
+ * each move is a process of its own, which writes the result to descriptor 3:
  *     --checkpoint DRIVER PID out MILLISECONDS,BYTES MARKS AWAY
  *     --checkpoint DRIVER PID in ROOM MARKS GOAL THERE ALLOWED ANYWHERE SEAT
  * With a SEAT, the account of the session's identity is its descriptor 4.
@@ -39,13 +39,13 @@ struct cks_checkpoint_answer {
 	char why[200];
 };
 
-/* What moves. */
+/* A session that moves. */
 struct cks_checkpoint_move {
 	pid_t worker;
 	bool out;
 	unsigned int wait_ms; /* out: for its work on the GPU; in: for room there */
 	uint64_t bytes;	      /* out: of GPU memory */
-	/* out: what of them has left before, on the GPUs of gpus.marks */
+	/* out: those that have left before, on the GPUs of gpus.marks */
 	const uint64_t *away;
 	/* the rest is of in: as its way out has answered; a count of 0: that is not known */
 	const struct cks_gpu_room *need;

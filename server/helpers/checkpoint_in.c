@@ -79,7 +79,7 @@ bool cks_checkpoint_way(const char *driver, char *const *words, struct cks_check
 	return w->planned || !needed;
 }
 
-/* --- what must hold on the new GPUs */
+/* --- conditions on the new GPUs */
 
 static bool has_map(void)
 {
@@ -121,7 +121,7 @@ static bool keeps_peers(const struct cks_checkpoint_way *w, struct cks_checkpoin
 	return true;
 }
 
-/* The quota of the session's identity on GPU @goal, for what it has on @from. */
+/* The quota of the session's identity on GPU @goal, for its memory on @from. */
 static bool has_quota_on(const struct cks_checkpoint_way *w, struct cks_account *account,
 			 const unsigned char from[16], int goal, struct cks_checkpoint_answer *a)
 {
@@ -182,7 +182,7 @@ static int nvml_index(const unsigned char uuid[16])
 	return (int)index;
 }
 
-/* What it needs of each GPU, with the map. */
+/* Its need of each GPU, with the map. */
 static struct cks_gpu_room need_there(const struct cks_checkpoint_way *w)
 {
 	struct cks_gpu_room need = w->need;

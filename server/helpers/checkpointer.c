@@ -37,8 +37,8 @@ static void fill_manifest(const char *session, const char *program, struct cks_m
 	snprintf(m->application, sizeof(m->application), "%s", program);
 }
 
-/* The bytes before and after they were compressed, and what of these an earlier checkpoint did not
- * have; of a move, the bytes of device memory that were sent. */
+/* The bytes before and after they were compressed, and those of them that an earlier checkpoint did
+ * not have; of a move, the bytes of device memory that were sent. */
 static json_t *report_success(const struct cks_manifest *m, const struct cks_move *move)
 {
 	uint64_t size = 0, stored = 0, written;
@@ -158,7 +158,7 @@ static bool has_chunks(const struct cks_chunks_source *source)
 	       (uint64_t)st.st_size >= (uint64_t)source->count * CK_MEMORY_PIECE;
 }
 
-/* What the worker has copied while it runs. 0; 1: it has copied nothing; or -errno. */
+/* Send the worker's copies of a round. 0; 1: it has copied nothing; or -errno. */
 static int send_round(struct cks_move *move, struct cks_why *why)
 {
 	struct cks_chunks_source source = {.pool = -1, .changing = true};

@@ -10,7 +10,7 @@
 
 #define CK_CLIENT_FILES_ARGUMENT "--send-client"
 
-/* An installed client: what the reply says of it, and its open files (-1: a link). */
+/* An installed client: its entry in the reply, and its open files (-1: a link). */
 struct cks_client_files {
 	ck_files_res res; /* its texts are freed with the list */
 	ck_file list[CK_FILES_MAX];

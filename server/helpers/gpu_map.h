@@ -1,6 +1,6 @@
 /*
- * server/helpers/gpu_map.h - which GPUs a session returns to: what a command wishes, the policy,
- * and the models of GPUs.
+ * server/helpers/gpu_map.h - the GPUs to which a session returns, by a command's request, the
+ * policy, and the models of GPUs.
  *
  * The driver wants to know of every GPU of the machine where its share of a process goes
  * (cuCheckpointProcessRestore). So GPUs that are not named exchange their places with those that
@@ -44,7 +44,7 @@ struct cks_gpu_plan {
 	int goal[CK_MAP_GPUS];	/* an index in struct cks_machine */
 };
 
-/* What is known of a session, and wished. */
+/* A session's GPUs so far, and the request. */
 struct cks_gpu_wish {
 	const char *there;     /* UUIDs of the GPUs of the machine that it left; "": of this one */
 	const uint32_t *marks; /* CK_NOTE_GPUS of them: GPUs that it has contexts on */

@@ -1,5 +1,5 @@
 /*
- * server/helpers/helper.h - processes that do for the supervisor what takes long.
+ * server/helpers/helper.h - processes that do long work for the supervisor.
  *
  * `cricket-rpc-server ARGUMENT` gets its request as one JSON object on a socket, its descriptor 3,
  * and sends its reply, an object as of the control socket, the same way.
@@ -24,9 +24,9 @@ json_t *cks_helper_request(void);
 /*
  * News before the reply, each a line {NAME: ...}. `folder`: where files are written; `filed`:
  * memory of the worker is in a file there, and the worker is to drop it; `goes_on`: the wait is
- * over, and the rest of the work goes on; `round`: the worker is to copy what has changed,
- * or, false, to leave: another request follows; `memory`: a copy needs the memory of the checkpoint
- * with this hash.
+ * over, and the rest of the work goes on; `round`: the worker is to copy changed memory, or, false,
+ * to leave: another request follows; `memory`: a copy needs the memory of the checkpoint with this
+ * hash.
  */
 void cks_helper_began(const char *folder);
 void cks_helper_filed(void);

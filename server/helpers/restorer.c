@@ -61,7 +61,7 @@ struct restored {
 
 /* --- a worker in a namespace of its own */
 
-/* What its init process reports: first with the worker's id there, then with its wait status. */
+/* Reports of its init process: first with the worker's id there, then with its wait status. */
 struct report {
 	int ret;
 	pid_t id;

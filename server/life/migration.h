@@ -35,8 +35,8 @@ bool cks_travels_saving(const struct cks_travels *travels);
 /* Is any on its way? Its asker may have gone. */
 bool cks_travels_any(const struct cks_travels *travels);
 
-/* Write a session into @directory, in place of its older checkpoint, and let it go on. What comes
- * of it is logged. */
+/* Write a session into @directory, in place of its older checkpoint, and let it go on. The result
+ * is logged. */
 void cks_migration_save(struct cks_server *server, struct cks_session_info *session,
 			const char *directory);
 

@@ -165,7 +165,7 @@ json_t *cks_migration_restore(struct cks_server *server, const json_t *request,
 	return cks_control_error("no process for the session: %s", strerror(-ret));
 }
 
-/* What its program needs to find the copy. */
+/* The data by which its program finds the copy. */
 static json_t *describe_copy(const struct travel *travel, const char *name)
 {
 	const json_t *of = json_object_get(travel->reply, "id");

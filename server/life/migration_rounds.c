@@ -1,10 +1,10 @@
 /*
  * server/life/migration_rounds.c - the step ROUNDS: before a session moves, a checkpointer sends
- * its device memory, and what of that changes, while the program runs; see migration.h.
+ * its device memory, and changes of it, while the program runs; see migration.h.
  *
- * The checkpointer asks for each round. The worker copies what has changed into its pool, from
- * which the checkpointer sends it. When little is left, or the rounds do not shrink, the session
- * leaves as for a move without rounds, and the same checkpointer sends the rest.
+ * The checkpointer asks for each round. The worker copies changed memory into its pool, from which
+ * the checkpointer sends it. When little is left, or the rounds do not shrink, the session leaves
+ * as for a move without rounds, and the same checkpointer sends the rest.
  */
 #include <stdint.h>
 
@@ -46,7 +46,7 @@ bool travel_begin_rounds(struct cks_server *server, struct travel *travel,
 	return true;
 }
 
-/* What the checkpointer needs of a round; without @s, nothing. */
+/* Tell the checkpointer about a round; without @s, that there is none. */
 static void answer_round(struct cks_server *server, struct travel *travel,
 			 const struct cks_session_info *s)
 {

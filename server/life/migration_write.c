@@ -3,7 +3,7 @@
  * migration.h.
  *
  * A checkpointer may be killed at any point. When it and its CRIU have ended without a reply,
- * another one undoes what it has done, and the session goes on.
+ * another one undoes its work, and the session goes on.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void note_copied(struct cks_server *server, struct travel *travel)
 	travel_stay(server, travel);
 }
 
-/* What the worker has moved off the GPU is in a file. */
+/* The memory that the worker has moved off the GPU is in a file. */
 static void note_filed(struct cks_server *server, struct travel *travel)
 {
 	struct cks_session_info *s = cks_workers_at(server->workers, travel->number);

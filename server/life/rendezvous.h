@@ -34,7 +34,7 @@ int cks_rendezvous_open(struct cks_rendezvous *rendezvous, const char *folder,
 			const struct cks_user_range *users);
 void cks_rendezvous_close(struct cks_rendezvous *rendezvous);
 
-/* Fill in CK_RENDEZVOUS_POLL descriptors; and handle what poll(2) says of them. */
+/* Fill in CK_RENDEZVOUS_POLL descriptors; and handle poll(2)'s results for them. */
 size_t cks_rendezvous_poll(const struct cks_rendezvous *rendezvous, struct pollfd *fds);
 void cks_rendezvous_run(struct cks_rendezvous *rendezvous, const struct pollfd *fds,
 			struct cks_workers *workers, struct cks_broker *broker);

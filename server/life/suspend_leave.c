@@ -48,7 +48,7 @@ static void release_session(struct cks_suspender *p, struct cks_session_info *s,
 	cks_suspension_run(s);
 }
 
-/* The session has left the GPU, or what moves fast of it. */
+/* The session has left the GPU, or its part that moves fast. */
 static void finish_leave(struct cks_suspender *p, struct cks_session_info *s)
 {
 	struct cks_suspension *u = &s->suspension;

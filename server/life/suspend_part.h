@@ -38,8 +38,8 @@ void cks_suspension_resume(struct cks_suspender *suspender, struct cks_session_i
 void cks_suspension_return(struct cks_suspender *suspender, struct cks_session_info *session);
 /* It runs on the GPU again. */
 void cks_suspension_run(struct cks_session_info *session);
-/* The steps CK_MOVING_IN, whose process has ended, and CK_RETURNING, and what a running session's
- * worker reports late. */
+/* The steps CK_MOVING_IN, whose process has ended, and CK_RETURNING, and a late report of a running
+ * session's worker. */
 void cks_suspension_moved_in(struct cks_suspender *suspender, struct cks_session_info *session);
 void cks_suspension_returned(struct cks_suspender *suspender, struct cks_session_info *session);
 void cks_suspension_late_note(struct cks_suspender *suspender, struct cks_session_info *session);

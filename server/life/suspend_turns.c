@@ -2,11 +2,10 @@
  * server/life/suspend_turns.c - sessions that take turns in the memory of a GPU; see suspend.h.
  *
  * A turn lasts so long that moving its session out and in takes little beside it. Of the sessions
- * that wait for memory, the next is one of the highest priority that has had least of the GPU. What
- * a session has had counts with the time of its moves. So one that works rarely and briefly goes
- * before those that always work, and cannot keep them away: a session that has not worked for a
- * long time saves the time of one turn at most. This is start-time fair queueing
- * (server/rules/fair_share.h).
+ * that wait for memory, the next is one of the highest priority that has had least of the GPU. The
+ * time of a session's moves counts too. So one that works rarely and briefly goes before those that
+ * always work, and cannot keep them away: a session that has not worked for a long time saves the
+ * time of one turn at most. This is start-time fair queueing (server/rules/fair_share.h).
  */
 #include "server/children/workers.h"
 #include "server/life/suspend.h"

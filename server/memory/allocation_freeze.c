@@ -3,8 +3,8 @@
  * memory.
  *
  * The driver loses a session that finds too little memory when it returns
- * (server/processes/gpu_room.h). So what was free when it began has to stay free. The wait is
- * bounded, in case the end of it is not reported.
+ * (server/processes/gpu_room.h). So memory that was free when it began has to stay free. The wait
+ * is bounded, in case the end of it is not reported.
  */
 #include <errno.h>
 #include <time.h>

@@ -26,7 +26,7 @@ struct cks_request;
 struct cks_session;
 struct cks_ticket;
 
-#define CK_OFFER_SECONDS 6 /* twice as long as a client takes what was offered */
+#define CK_OFFER_SECONDS 6 /* twice as long as a client may take an offer */
 
 /* The arena, and the lease at its beginning, that the reply to hello offers. */
 struct cks_lease_offer {
@@ -154,8 +154,8 @@ void cks_lease_alone(struct cks_session *session);
 void cks_lease_refused(struct cks_session *session);
 void cks_lease_coming(struct cks_session *session);
 void cks_lease_made(struct cks_session *session);
-/* After OUT_OF_MEMORY for what is no allocation, number @round from 0 on: have other sessions give
- * room, and wait for it outside of the gate. True: try again. */
+/* After OUT_OF_MEMORY for a call that does not allocate, number @round from 0 on: have other
+ * sessions give room, and wait for it outside of the gate. True: try again. */
 bool cks_lease_make_room(struct cks_request *q, unsigned int round);
 
 #endif

@@ -109,7 +109,7 @@ static CUevent record_end(CUstream stream)
 	return NULL;
 }
 
-/* Is the work of all of them over? What is over is forgotten. Call with the lock held. */
+/* Is the work of all of them over? Finished work is forgotten. Call with the lock held. */
 static bool ended_are_over(struct cks_leases *l)
 {
 	struct cks_ended_stream **at = &l->ended, *e;

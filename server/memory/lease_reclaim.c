@@ -1,8 +1,9 @@
 /*
  * server/memory/lease_reclaim.c - a session that runs out of memory asks the others for theirs.
  *
- * Only a client knows what of its leases is free. So the supervisor passes the request on to all
- * workers, and each passes it on to its client, which returns free memory in the command stream.
+ * Only a client knows which parts of its leases are free. So the supervisor passes the request on
+ * to all workers, and each passes it on to its client, which returns free memory in the command
+ * stream.
  */
 #include <pthread.h>
 #include <time.h>
@@ -115,7 +116,7 @@ static void look_at_free(struct cks_session *s, struct cks_pass *pass, size_t *f
 		cks_gate_leave_uncounted(pass);
 }
 
-/* How long to wait on, after @left ms, for what the server says or others return. */
+/* How long to wait on, after @left ms, for the server's word, or memory that others return. */
 static int patience(const struct cks_session *s, int left)
 {
 	switch ((int)s->leases->room) {
@@ -155,7 +156,7 @@ static bool await_memory(struct cks_session *s, struct cks_pass *pass, size_t si
 			return false;
 		look_at_free(s, pass, &free);
 		free_ms = free >= size ? free_ms + PAUSE_MS : 0;
-		/* while another session moves, what is free may be for that one */
+		/* while another session moves, free memory may be for that one */
 		if (free_ms > (s->leases->room == CK_ROOM_COMING ? GRACE_MS : 0)) {
 			end_request(s);
 			break;

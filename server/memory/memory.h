@@ -52,7 +52,7 @@ CUresult cks_memory_map(struct cks_memory *memory, CUdeviceptr address, size_t s
 /* Physical memory of @size bytes has been created under @id, or @id has been released. */
 void cks_memory_created(struct cks_memory *memory, uint64_t id, size_t size);
 void cks_memory_released(struct cks_memory *memory, uint64_t id);
-/* Is @size all of what was created under @id? */
+/* Is @size the whole of the memory created under @id? */
 bool cks_memory_is_whole(struct cks_memory *memory, uint64_t id, size_t size);
 /* @physical, under @id, has got another use than its mapping: it cannot be made again. */
 void cks_memory_tie(struct cks_memory *memory, uint64_t id, CUmemGenericAllocationHandle physical);

@@ -56,7 +56,7 @@ bool cks_shadows_reserved(uint64_t address, uint64_t size);
 int cks_shadows_create(struct cks_shadows **shadows);
 void cks_shadows_destroy(struct cks_shadows *shadows); /* for tests */
 
-/* Deliver what has changed since the last comparison. @by_reply: cks_deliveries_take follows. */
+/* Deliver the changes since the last comparison. @by_reply: cks_deliveries_take follows. */
 void cks_shadows_compare(struct cks_session *session, bool by_reply);
 
 /* The memory at @address, or all of context @ctx, is about to be unregistered. */

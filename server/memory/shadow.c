@@ -45,7 +45,7 @@ CK_LOG_DEFINE("server");
 struct shadow {
 	uint64_t number, address, ctx;
 	size_t size;
-	unsigned char *known; /* what the client has */
+	unsigned char *known; /* the client's bytes */
 	struct shadow *next;
 };
 

@@ -108,8 +108,8 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct cks_request *q,
 
 /* --- mappings */
 
-/* Held over the driver's word and the tables': who asks for access finds what is mapped, and with
- * what leave. */
+/* Held over changes of both the driver and the tables: a request for access finds each mapping with
+ * its rights. */
 static struct ck_mutex mappings_lock = CK_MUTEX(CK_RANK_MAPPINGS);
 
 /* window.c owns the window: it forgets a range first and then unmaps it. */

@@ -1,5 +1,5 @@
 /*
- * server/memory/virtual.h - what the driver can do with addresses and physical memory.
+ * server/memory/virtual.h - the driver's functions for addresses and physical memory.
  */
 #ifndef CK_SERVER_MEMORY_VIRTUAL_H
 #define CK_SERVER_MEMORY_VIRTUAL_H

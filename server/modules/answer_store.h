@@ -5,7 +5,7 @@
  * A client tells the server what it has learned from its driver: pairs of a digest of the question
  * and the answer. The server does not look into them. It keeps them in a file for the identity, the
  * program, and the world: everything here that could change an answer. It sends them with the next
- * hello of the same three. So what one identity leaves is used only by itself.
+ * hello of the same three. So only the same identity uses its answers.
  */
 #ifndef CK_SERVER_MODULES_ANSWER_STORE_H
 #define CK_SERVER_MODULES_ANSWER_STORE_H
@@ -24,7 +24,7 @@ struct cks_answer_store *cks_answer_store_open(const char *cache_dir,
 					       const struct ck_hash *world);
 void cks_answer_store_close(struct cks_answer_store *answers);
 
-/* Read what was kept into memory from malloc, *@size bytes. NULL: nothing. */
+/* Read the kept answers into memory from malloc, *@size bytes. NULL: nothing. */
 void *cks_answer_store_read(const struct cks_answer_store *answers, size_t *size);
 
 /* Add pairs, @size bytes. -ENOSPC: the file is full; -EINVAL: no whole pairs. */

@@ -14,7 +14,7 @@
 #include "server/session/faults.h"
 #include "server/session/session.h"
 
-/* What the messages of launches and clusters say of the grid; a CUlaunchConfig. */
+/* The grid of a message about a launch or a cluster, as a CUlaunchConfig. */
 #define SHAPE(a)                                                                                   \
 	{                                                                                          \
 		.gridDimX = (a)->gx, .gridDimY = (a)->gy, .gridDimZ = (a)->gz,                     \

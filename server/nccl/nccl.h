@@ -44,7 +44,7 @@ struct cks_nccl_comm {
 
 struct cks_nccl {
 	struct ck_mutex
-		lock; /* with what follows, except the insides of communicators that are in use */
+		lock; /* of all members, except the insides of communicators that are in use */
 	struct cks_nccl_comm *comms[CK_NCCL_COMMS];
 	unsigned int count;
 	struct cks_nccl_job *jobs;
@@ -78,8 +78,8 @@ ncclComm_t cks_nccl_comm_handle(struct cks_nccl *nccl, const struct cks_nccl_com
 void cks_nccl_comm_begun(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
 /* NCCL has made it, or not (NULL). False: it has been ended meanwhile. */
 bool cks_nccl_comm_made(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclComm_t handle);
-/* From now on no other thread gets it. Returns what the caller ends; NULL: NCCL is still making it,
- * and cannot be stopped. */
+/* From now on no other thread gets it. Returns the handle that the caller ends; NULL: NCCL is still
+ * making it, and cannot be stopped. */
 ncclComm_t cks_nccl_comm_end(struct cks_nccl *nccl, struct cks_nccl_comm *comm);
 /* Note an error of an operation without a reply. */
 void cks_nccl_comm_fail(struct cks_nccl *nccl, struct cks_nccl_comm *comm, ncclResult_t result,
@@ -108,7 +108,7 @@ void cks_nccl_drop_context(struct cks_session *session, uint64_t id);
 
 /* --- batch.c */
 
-/* What follows an operation that makes a communicator. */
+/* The data behind an operation that makes a communicator. */
 struct cks_nccl_extra {
 	const void *items; /* ids, or excluded ranks */
 	unsigned int count;
@@ -130,7 +130,7 @@ static inline const struct ck_nccl_op *cks_nccl_batch_next(const struct ck_nccl_
 {
 	return (const void *)((const char *)o + o->size);
 }
-/* Read what follows @o. False: it is not as it should be. */
+/* Read the data behind @o. False: they are invalid. */
 bool cks_nccl_extra_read(const struct ck_nccl_op *o, struct cks_nccl_extra *extra);
 
 /* --- replay.c */
@@ -165,7 +165,7 @@ struct cks_nccl_step {
 
 /* Carry out a step that is no operation in a stream. */
 ncclResult_t cks_nccl_manage(struct cks_nccl *nccl, struct cks_nccl_step *step);
-/* The group of the step is over, with @result: what it has made stays, or goes. */
+/* The group of the step is over, with @result: its new communicators stay, or end. */
 void cks_nccl_complete(struct cks_nccl *nccl, struct cks_nccl_step *step, ncclResult_t result);
 
 /* --- jobs.c */

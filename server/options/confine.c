@@ -63,7 +63,7 @@ static int get_landlock_version(void)
 	return ret < 0 ? -errno : (int)ret;
 }
 
-/* What the kernel knows of the rights. */
+/* The rights that the kernel knows. */
 static uint64_t get_known_rights(int version)
 {
 	uint64_t rights = LOOK | WRITE | MAKE;
@@ -126,7 +126,7 @@ static void allow_folder_of(const struct rules *rules, const char *file)
 	allow_path(rules, dirname(path), LOOK);
 }
 
-/* Libraries, what they read, and the devices. Of /etc only what has no secrets. */
+/* Libraries, the files that they read, and the devices. Of /etc only files without secrets. */
 static void allow_driver(const struct rules *rules, const struct cks_options *o)
 {
 	static const char *const looked_at[] = {

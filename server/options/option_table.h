@@ -1,6 +1,6 @@
 /*
- * server/options/option_table.h - all options of the server, in one table: what the command line
- * and the configuration file accept, and what --help, --new-config and --show-config print.
+ * server/options/option_table.h - all options of the server, in one table, for the command line,
+ * the configuration file, --help, --new-config and --show-config.
  */
 #ifndef CK_SERVER_OPTIONS_OPTION_TABLE_H
 #define CK_SERVER_OPTIONS_OPTION_TABLE_H
@@ -25,7 +25,7 @@ enum cks_section {
 
 struct cks_option {
 	const char *name;
-	const char *argument; /* what --help calls its value; NULL: it has none */
+	const char *argument; /* the name of its value in --help; NULL: it has none */
 	enum cks_section section;
 	/* The value, into the member of struct cks_options at @out, or into all of it; as in
 	 * option_values.h. 1: done. NULL: it is @limit. */
@@ -33,7 +33,7 @@ struct cks_option {
 	size_t out;
 	enum cks_limit limit;
 	const char *help;
-	/* what a server without it does, or the default in words; NULL: a flag, off */
+	/* the behaviour without it, or the default in words; NULL: a flag, off */
 	const char *usual;
 };
 

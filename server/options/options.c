@@ -16,7 +16,7 @@
 #include "util/env.h"
 
 #define OPTIONS_MOST 96 /* in the table */
-#define OPT_ROW 256	/* what getopt_long returns for the first row */
+#define OPT_ROW 256	/* getopt_long's result for the first row */
 
 /* Say on stderr that @what is wrong, and why. */
 static int report_error(const char *what, const char *why)
@@ -71,7 +71,7 @@ static bool is_overruled(const struct cks_options *o, const struct cks_given *g)
 	return there;
 }
 
-/* Apply what is given, and forget what is overruled. */
+/* Apply the given options, and forget overruled ones. */
 static int take_all(struct cks_options *o)
 {
 	size_t kept = 0;
@@ -102,7 +102,7 @@ static void all_options(struct option out[OPTIONS_MOST + 1])
 	out[count] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* What follows the options: names of --setup and --new-cert, words of --ctl. */
+/* The words behind the options: names of --setup and --new-cert, words of --ctl. */
 static int take_rest(const char *program, char **rest, size_t count, struct cks_options *o)
 {
 	if (o->setup)

@@ -78,7 +78,7 @@ struct cks_options {
 };
 
 /* Print the options, on stdout; a commented file for --config; the options as they are, with their
- * origins, and what tokens and policy have: -errno if one of these is wrong, which the text
+ * origins, and the content of tokens and policy: -errno if one of these is wrong, which the text
  * says. */
 void cks_options_help(void);
 void cks_options_template(FILE *out);

@@ -1,6 +1,5 @@
 /*
- * server/options/options_help.c - what `cricket-rpc-server --help` and --new-config print of the
- * table.
+ * server/options/options_help.c - `cricket-rpc-server --help` and --new-config: print the table.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * server/options/options_show.c - what --show-config and `--ctl config` print: each option with its
+ * server/options/options_show.c - prints for --show-config and `--ctl config` each option with its
  * origin, and the files that belong to them.
  */
 #define _GNU_SOURCE

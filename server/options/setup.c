@@ -27,7 +27,7 @@
 #define CK_POLICY "/etc/cricket/policy"
 #define CK_AUDIT "/var/log/cricket/audit" /* the unit makes this folder */
 
-/* What is made. */
+/* The new files, and tokens. */
 struct setup {
 	struct ck_server_files files;
 	char cert[CK_SERVER_FILES_PATH], key[CK_SERVER_FILES_PATH];
@@ -283,7 +283,7 @@ int cks_setup(const char *program, const char *announced, char *const *words, si
 	if (announced && strcmp(announced, "yes") != 0 && strcmp(announced, "no") != 0)
 		return report_error(-EINVAL, "--announce", "not yes or no");
 	if (s.files.service)
-		umask(022); /* the service reads what is made, another user than root */
+		umask(022); /* the service, which is not root, reads the new files */
 	gethostname(own, sizeof(own) - 1);
 	if (!ck_tls_is_host(host))
 		return report_error(-EINVAL, host, "not the name or the address of a host");

@@ -1,5 +1,5 @@
 /*
- * server/options/setup.h - what a server for other hosts needs: `--setup`, and its parts
+ * server/options/setup.h - `--setup` prepares a server for other hosts, with the parts
  * `--new-token` and `--new-cert`.
  */
 #ifndef CK_SERVER_OPTIONS_SETUP_H

@@ -359,7 +359,7 @@ int cks_account_device(struct cks_account *a, const unsigned char uuid[16])
 	return device < CK_ACCOUNT_DEVICES ? device : -1;
 }
 
-/* What all devices together may still give. Call with the lock held. */
+/* The bytes that all devices together may still give. Call with the lock held. */
 static uint64_t left_in_all(const struct cks_account *a, uint64_t most)
 {
 	uint64_t left = most;

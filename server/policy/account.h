@@ -3,11 +3,11 @@
  * have taken together.
  *
  * A file in memory that the supervisor makes and that the workers of the identity map. Each worker
- * has a slot, with what it has taken of each device; the totals are the sums of the slots. A worker
- * that is killed, even while it holds the lock, leaves its slot as it is. The supervisor marks the
- * slot, and the next who needs memory clears it. The supervisor, and processes of the server that
- * only look, never take the lock, and use nothing in the file as a size or an index: a client may
- * have taken over a worker.
+ * has a slot, with the bytes that it has taken of each device; the totals are the sums of the
+ * slots. A worker that is killed, even while it holds the lock, leaves its slot as it is. The
+ * supervisor marks the slot, and the next who needs memory clears it. The supervisor, and processes
+ * of the server that only look, never take the lock, and use nothing in the file as a size or an
+ * index: a client may have taken over a worker.
  */
 #ifndef CK_SERVER_POLICY_ACCOUNT_H
 #define CK_SERVER_POLICY_ACCOUNT_H
@@ -67,7 +67,7 @@ int cks_account_device(struct cks_account *account, const unsigned char uuid[16]
  * than the terms allow on all devices. */
 bool cks_account_charge(struct cks_account *account, uint32_t seat, int device, uint64_t bytes,
 			uint64_t most);
-/* The same of what the session has already. */
+/* The same for memory that the session has already. */
 void cks_account_move(struct cks_account *account, uint32_t seat, int device, uint64_t bytes);
 void cks_account_refund(struct cks_account *account, uint32_t seat, int device, uint64_t bytes);
 /* The bytes that all sessions of the identity have of @device. */

@@ -17,7 +17,7 @@ enum cks_limit {
 	CK_LIMIT_IDENTITY,  /* sessions of one identity */
 	CK_LIMIT_COMMANDS,  /* seconds that a session may be without a command connection */
 	CK_LIMIT_DRAIN,	    /* seconds that sessions have to end after SIGTERM */
-	CK_LIMIT_KEEP,	    /* seconds that a session waits for what it has lost */
+	CK_LIMIT_KEEP,	    /* seconds that a session waits for its lost connections */
 	CK_LIMIT_KEPT,	    /* sessions that wait for connections */
 	CK_LIMIT_PARK,	    /* seconds that a session has to come to rest */
 	CK_LIMIT_IDLE,	    /* seconds after which an idle session is suspended */
@@ -35,7 +35,7 @@ struct cks_limits {
 	const char *given[CK_LIMITS]; /* as on the command line; NULL: the default */
 };
 
-/* A limit as an option: its name, without dashes; what --help calls its value; what it does; its
+/* A limit as an option: its name, without dashes; the name of its value in --help; its effect; its
  * default in words. */
 struct cks_limit_texts {
 	const char *name, *argument, *help, *usual;
@@ -54,7 +54,7 @@ void cks_limits_set_defaults(struct cks_limits *limits, unsigned int max_session
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text,
 		   char why[CK_LIMIT_WHY]);
 
-/* The bounds of one identity: what its @terms set takes the place of the options. */
+/* The bounds of one identity: those that its @terms set replace the options. */
 struct cks_terms;
 void cks_limits_apply(struct cks_limits *limits, const struct cks_terms *terms);
 

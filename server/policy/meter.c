@@ -170,7 +170,7 @@ static void explain_policy(CUdevice device, size_t size)
 	cks_user_messages_refuse(line);
 }
 
-/* The same of what the session itself has asked for. */
+/* The same for the session's own limit. */
 static void explain_wish(void)
 {
 	char line[128], text[32];

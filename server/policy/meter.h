@@ -7,8 +7,8 @@
  * The meter stands before the driver: it takes the place of those functions in ck_driver that
  * allocate, free and measure device memory. So it sees all memory, whoever asks for it, and the
  * worker has no other path to the driver. Not counted: contexts as they begin and code of modules,
- * what pools keep without need, memory that launches of a graph allocate, and memory that another
- * session has allocated.
+ * memory that pools keep without need, memory that launches of a graph allocate, and memory that
+ * another session has allocated.
  */
 #ifndef CK_SERVER_POLICY_METER_H
 #define CK_SERVER_POLICY_METER_H

@@ -174,7 +174,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream)
 	return finish_free(real.cuMemFreeAsync(address, stream), address, piece);
 }
 
-/* --- arrays: without what the driver adds for their layout */
+/* --- arrays: without the driver's padding */
 
 /* Formats that are not known here have no larger channels. */
 static size_t element_size(CUarray_format format, unsigned int channels)
@@ -259,7 +259,7 @@ static CUresult mipmapped_destroy(CUmipmappedArray array)
 	return finish_free(real.cuMipmappedArrayDestroy(array), (uintptr_t)array, piece);
 }
 
-/* --- what there is: of the quota, if that is less */
+/* --- free and total memory: of the quota, if that is less */
 
 static CUresult total_memory(size_t *bytes, CUdevice device)
 {

@@ -2,9 +2,9 @@
  * server/policy/meter_limits.c - device memory that the limits of a context take, counted.
  *
  * A context begins with some, which does not count, as nothing of a context does. NVIDIA's driver
- * takes more when a kernel or a module first needs it, without a word. So what a program has asked
- * for beyond the limit's first value counts from then on, until it asks for less or the context
- * ends.
+ * takes more when a kernel or a module first needs it, without a word. So the memory that a program
+ * has requested beyond the limit's first value counts from then on, until it requests less or the
+ * context ends.
  */
 #include <stdlib.h>
 
@@ -90,7 +90,7 @@ static size_t count_threads(CUdevice device)
 	return (size_t)units * (size_t)threads;
 }
 
-/* What @value takes beyond @first. */
+/* The bytes that @value takes beyond @first. */
 static size_t bytes_of(CUdevice device, CUlimit limit, size_t value, size_t first)
 {
 	size_t size = value > first ? value - first : 0;

@@ -17,10 +17,10 @@ extern struct ck_driver cks_meter_driver;
 /* meter.c: take @size bytes of @device, or give them back. False: the quota has no room. */
 bool cks_meter_charge(CUdevice device, size_t size);
 void cks_meter_refund(CUdevice device, size_t size);
-/* The quota of @device, and what the identity has of it; false: there is none. */
+/* The quota of @device, and the identity's use of it; false: there is none. */
 bool cks_meter_quota(CUdevice device, uint64_t *limit, uint64_t *used);
 
-/* Does the policy let the session take turns in the memory of @device? @own: what it has there. */
+/* Does the policy let the session take turns in the memory of @device? @own: its bytes there. */
 bool cks_meter_takes_turns(CUdevice device, uint64_t *own);
 
 /* meter_calls.c: put the functions that count into ck_driver. */

@@ -1,6 +1,6 @@
 /*
- * server/policy/policy.h - the policy file: what each identity may have, as docs/policy.md
- * describes it.
+ * server/policy/policy.h - the policy file: the rights and bounds of each identity, as
+ * docs/policy.md describes it.
  */
 #ifndef CK_SERVER_POLICY_POLICY_H
 #define CK_SERVER_POLICY_POLICY_H

@@ -1,5 +1,5 @@
 /*
- * server/policy/terms.h - what the policy file grants an identity (server/policy/policy.h).
+ * server/policy/terms.h - the terms of an identity in the policy file (server/policy/policy.h).
  */
 #ifndef CK_SERVER_POLICY_TERMS_H
 #define CK_SERVER_POLICY_TERMS_H

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 struct cks_user_range {
-	uid_t first, last; /* 0: workers stay what they are */
+	uid_t first, last; /* 0: workers keep theirs */
 };
 
 /* "FIRST-LAST". -EINVAL: @text is not, or has the superuser in it. */

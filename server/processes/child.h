@@ -1,6 +1,6 @@
 /*
- * server/processes/child.h - what a process of the server does at its start: signals, executing a
- * program, and what ps(1) shows of it.
+ * server/processes/child.h - the start of a process of the server: signals, executing a program,
+ * and its title in ps(1).
  */
 #ifndef CK_SERVER_PROCESSES_CHILD_H
 #define CK_SERVER_PROCESSES_CHILD_H

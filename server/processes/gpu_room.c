@@ -43,7 +43,7 @@ void cks_gpu_room_read(struct cks_gpu_room *room)
 	room->count = count;
 }
 
-/* What @pid uses on GPU @index. False: NVML reports no such process there. @all: PROCESSES. */
+/* The memory of @pid on GPU @index. False: NVML reports no such process there. @all: PROCESSES. */
 static bool read_used(unsigned int index, pid_t pid, struct nvmlProcessInfo_t *all, uint64_t *bytes)
 {
 	unsigned int count = PROCESSES;

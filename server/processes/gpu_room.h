@@ -26,14 +26,14 @@ struct cks_gpu_room {
 
 /* The free memory. The driver is open (cks_driver_open). */
 void cks_gpu_room_read(struct cks_gpu_room *room);
-/* What process @pid uses on each GPU, as NVML reports it. False: it reports no such process, as in
- * a container. */
+/* The memory of process @pid on each GPU, as NVML reports it. False: it reports no such process, as
+ * in a container. */
 bool cks_gpu_room_used(pid_t pid, struct cks_gpu_room *used);
 
 /*
- * Put into @need what a session of @bytes took, which has left the GPUs between @before and @after.
- * Other programs may have changed their memory at the same time, so no GPU counts for much more
- * than @bytes, and all for no less.
+ * Put into @need the memory of a session of @bytes, which has left the GPUs between @before and
+ * @after. Other programs may have changed their memory at the same time, so no GPU counts for much
+ * more than @bytes, and all for no less.
  */
 void cks_gpu_room_need(const struct cks_gpu_room *before, const struct cks_gpu_room *after,
 		       uint64_t bytes, struct cks_gpu_room *need);

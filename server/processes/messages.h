@@ -148,7 +148,7 @@ struct cks_control_unpark {
  * may have been written into files in between, and belong to another supervisor. */
 #define CK_CONTROL_LEAVE 'L'
 #define CK_CONTROL_RETURN 'R' /* with the file of its pool, if that has left it */
-/* In between: what its table describes is in a file: drop the pages. */
+/* In between: the pieces of its table are in a file: drop the pages. */
 #define CK_CONTROL_DROP 'O'
 
 /* With the file of an account (server/policy/account.h), as struct cks_control_account: count

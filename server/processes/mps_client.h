@@ -10,7 +10,7 @@
 /* cuInit; if the worker is to use a daemon of MPS, wait for that first, for at most 20 s, and as
  * long again until it takes a client. CUDA_ERROR_MPS_CONNECTION_FAILED: there is none. */
 CUresult cks_mps_client_init(void);
-/* What to tell the client beside @err of that; "": nothing. */
+/* The message to the client beside @err; "": none. */
 const char *cks_mps_client_hint(CUresult err);
 
 #endif

@@ -32,9 +32,9 @@ struct cks_pool_table {
 };
 
 /*
- * What its worker knows of the bytes in the pieces, for a checkpoint that writes changes: a hash
- * for each 2 MiB, from the first piece on (@marks, zeros: not known); and the file that has all
- * pieces one behind the other, which leaves the worker when that drops them and comes back to it
+ * The worker's records of the bytes in the pieces, for a checkpoint that writes changes: a hash for
+ * each 2 MiB, from the first piece on (@marks, zeros: not known); and the file that has all pieces
+ * one behind the other, which leaves the worker when that drops them and comes back to it
  * (CK_CONTROL_RETURN). Only grows, as messages.h.
  */
 struct cks_pool_saved {

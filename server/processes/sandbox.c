@@ -24,7 +24,7 @@
 
 CK_LOG_DEFINE("server");
 
-/* The kernel itself, and what only its administrator does. */
+/* The kernel itself, and calls for its administrator only. */
 static const char *const administration[] = {
 	"acct",
 	"adjtimex",

@@ -47,7 +47,7 @@ struct cks_suspension {
 	unsigned int no_room;	  /* how often in a row it has found none to resume, */
 	bool tried;		  /* and the driver has tried */
 	bool stuck;		  /* and no other can make any, until it tries again */
-	struct cks_gpu_room need; /* what it took of each GPU */
+	struct cks_gpu_room need; /* its memory on each GPU */
 	/* to which GPU a command wants it, as in "1" or "0=1,1=0"; "": to its own */
 	char wish[CK_WISH_TEXT];
 	/* UUIDs of the GPUs of the machine that it left, if that may be another one */
@@ -77,8 +77,8 @@ struct cks_suspension {
 	bool coming;	      /* and waits, at the supervisor's request, */
 	uint64_t left_before; /* when so many had left */
 	int64_t spared;	      /* until this time it does not leave for others */
-	/* its turns (server/life/suspend_turns.c), in ms: what it has had of the GPU, and had when
-	 * the latest one began */
+	/* its turns (server/life/suspend_turns.c), in ms: its time on the GPU, and that when the
+	 * latest one began */
 	int64_t served, begun;
 	/* how long it took to leave the GPU, and to return; 0: unknown */
 	unsigned int out_ms, in_ms;

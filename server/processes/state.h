@@ -90,7 +90,7 @@ const char *cks_state_driver(const struct cks_state *state, const char *option);
 
 /* No descriptors, nothing else. */
 void cks_state_init(struct cks_state *state);
-/* Free what it owns; descriptors stay open. */
+/* Free its members; descriptors stay open. */
 void cks_state_free(struct cks_state *state);
 
 /* For both directions: the names of peers' kinds. */

@@ -36,7 +36,7 @@ bool cks_accounts_weighted(const struct cks_accounts *accounts);
 /* Do sessions of any identity end after some time? Accepts NULL. */
 bool cks_accounts_timed(const struct cks_accounts *accounts);
 
-/* What an identity may have, for an admission now. NULL accounts: nothing is set. */
+/* The terms of an identity, for an admission now. NULL accounts: nothing is set. */
 const struct cks_terms *cks_accounts_terms(const struct cks_accounts *accounts,
 					   const struct ck_hash *identity);
 /* The same of a session; without a seat nothing is set. */

@@ -19,7 +19,7 @@ struct cks_audit;
 
 #define CK_AUDIT_VERSION 1
 
-/* What a client says of itself; not verified. */
+/* A client's own description; not verified. */
 struct cks_audit_client {
 	const char *program, *host;
 	unsigned int pid;

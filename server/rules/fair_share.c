@@ -91,7 +91,7 @@ static void hold_share(struct cks_fair_share *y, struct cks_share *s, uint64_t p
 {
 	s->held = true;
 	s->wants = s->eager = false;
-	s->window_us = CK_SHARE_TURN_US / 4; /* what it will submit is not known */
+	s->window_us = CK_SHARE_TURN_US / 4; /* its next work is unknown */
 	s->passed = s->begun = passed;
 	y->tell(s, CK_CONTROL_HOLD);
 }

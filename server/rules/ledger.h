@@ -1,5 +1,5 @@
 /*
- * server/rules/ledger.h - what each identity has used since the server's program began.
+ * server/rules/ledger.h - each identity's use since the server's program began.
  */
 #ifndef CK_SERVER_RULES_LEDGER_H
 #define CK_SERVER_RULES_LEDGER_H

@@ -2,7 +2,7 @@
  * server/session/device_map.h - on which GPUs the devices of this process are, by their UUIDs.
  *
  * A session that was suspended may return to other GPUs (cuCheckpointProcessRestore with a map).
- * Its devices keep their numbers, and the client keeps what it was told about them. What depends on
+ * Its devices keep their numbers, and the client keeps its answers about them. All that depends on
  * the GPU itself, as quotas, NVML's numbers and the marks for the supervisor, follows the place
  * that is noted here. The driver is not asked again: it may answer with the old UUID or with the
  * new one.

@@ -213,7 +213,7 @@ void cks_faults_report(struct cks_session *s, const char *name, uint64_t ctx, CU
 		strncmp(name, "ck_", 3) == 0; /* one of ours that carries out several of CUDA's */
 	int n;
 
-	/* not a kernel's; and CUDA names what a failed assertion is about */
+	/* not a kernel's; and CUDA itself reports a failed assertion */
 	if (err == CUDA_ERROR_ECC_UNCORRECTABLE || err == CUDA_ERROR_NVLINK_UNCORRECTABLE ||
 	    err == CUDA_ERROR_ASSERT || atomic_exchange(&s->faults.told, ctx + 1) == ctx + 1)
 		return;

@@ -73,7 +73,7 @@ static inline void cks_gate_enter(struct cks_gate *gate, struct cks_pass *pass)
 		cks_gate_wait(gate, true);
 }
 
-/* For what no client waits for. */
+/* For work that no client waits for. */
 static inline void cks_gate_enter_silently(struct cks_gate *gate, struct cks_pass *pass)
 {
 	while (!cks_gate_try(gate, pass))

@@ -23,8 +23,8 @@ struct cks_identity {
 };
 
 /*
- * The identity behind socket @fd. @token: what the client presented, if the server has a token and
- * it matched; else NULL. A peer that has disconnected gets a unique key.
+ * The identity behind socket @fd. @token: the client's, if the server has a token and it matched;
+ * else NULL. A peer that has disconnected gets a unique key.
  */
 void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity);
 

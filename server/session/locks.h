@@ -25,13 +25,13 @@ enum ck_rank {
 	CK_RANK_CALLBACKS,   /* host functions that wait for the client */
 	CK_RANK_STATUS,	     /* watches of events and streams */
 	CK_RANK_TURN,	     /* the session's turn on the GPU */
-	CK_RANK_SHADOWS,     /* shadowed memory, and what the client has of it */
+	CK_RANK_SHADOWS,     /* shadowed memory, and the client's bytes of it */
 	CK_RANK_DELIVERIES,  /* parts of copies that go to the client */
 	CK_RANK_NCCL, /* communicators, batches in threads; NCCL answers questions meanwhile */
 	CK_RANK_PROFILE_KINDS, /* kinds of records; CUPTI may hand over a buffer meanwhile */
 	CK_RANK_DIRECT,	       /* the list of bridges to workers of other servers */
 	CK_RANK_M3_BROKER,     /* the connection to the broker: one question at a time */
-	CK_RANK_METER,	       /* what the session has of its identity's quota */
+	CK_RANK_METER,	       /* the session's part of its identity's quota */
 	CK_RANK_PROGRAM,       /* the process of the program, which the worker watches */
 	CK_RANK_SESSION_TLS,   /* handshakes with the session's secret that are not finished */
 	CK_RANK_DIRECT_BRIDGE = CK_RANK_LEAF,  /* one of them, and the copy that uses it */
@@ -44,8 +44,8 @@ enum ck_rank {
 	CK_RANK_CACHE = CK_RANK_LEAF,	       /* the module cache */
 	CK_RANK_STORE = CK_RANK_LEAF,	       /* the folder of kept uploads, and its size */
 	CK_RANK_WRITER = CK_RANK_LEAF,	       /* chunks that wait to be written there */
-	CK_RANK_HELD = CK_RANK_LEAF,	       /* chunks of it in memory, and what is read next */
-	CK_RANK_START_LIST = CK_RANK_LEAF,     /* what the program has taken of it */
+	CK_RANK_HELD = CK_RANK_LEAF,	       /* chunks of it in memory, and those to read next */
+	CK_RANK_START_LIST = CK_RANK_LEAF,     /* its chunks that the program has taken */
 	CK_RANK_HOLDS = CK_RANK_LEAF,	       /* streams that wait for another server */
 	CK_RANK_LAUNCH_PACE = CK_RANK_LEAF,    /* marks behind launches; calls of the driver */
 	CK_RANK_GATE = CK_RANK_LEAF,	       /* threads inside of the gate, or in front of it */
@@ -54,10 +54,10 @@ enum ck_rank {
 	CK_RANK_TEXTURES = CK_RANK_LEAF,       /* texture and surface objects */
 	CK_RANK_GREEN = CK_RANK_LEAF,	       /* resources that have been given out */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF,  /* asynchronous notifications */
-	CK_RANK_FAULTS = CK_RANK_LEAF,	       /* what the driver has said of a kernel's fault */
+	CK_RANK_FAULTS = CK_RANK_LEAF,	       /* the driver's report of a kernel's fault */
 	CK_RANK_NVML = CK_RANK_LEAF,	       /* NVML's handles and their numbers */
 	CK_RANK_PROFILE = CK_RANK_LEAF,	       /* records that the client has not fetched */
-	CK_RANK_WORDS = CK_RANK_LEAF,	       /* what is to be said to the program's user */
+	CK_RANK_WORDS = CK_RANK_LEAF,	       /* messages for the program's user */
 	CK_RANK_DEVICE_MAP = CK_RANK_LEAF,     /* on which GPUs the devices are */
 	CK_RANK_METER_PIECES = CK_RANK_LEAF,   /* the pieces of that */
 	CK_RANK_METER_PHYSICAL = CK_RANK_LEAF, /* physical memory and its mappings, for the same */

@@ -59,7 +59,7 @@ static struct {
 	atomic_bool open;
 	struct ck_mutex kinds_lock; /* with enabled: lanes may set kinds at the same time */
 	uint64_t enabled;
-	struct ck_mutex lock; /* with what follows */
+	struct ck_mutex lock; /* with the members below */
 	struct piece *first, **end;
 	struct piece *last; /* being filled */
 	unsigned int count;

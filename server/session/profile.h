@@ -1,5 +1,5 @@
 /*
- * server/session/profile.h - records of what the GPU does for this session, for a profiler in the
+ * server/session/profile.h - records of the GPU's work for this session, for a profiler in the
  * client.
  *
  * The worker opens the real CUPTI, or the emulated driver's, when the client first enables a kind.

@@ -9,7 +9,7 @@
 #define OVERHEAD_HAS_CALL                                                                          \
 	20 /* the first version whose records of overhead have their call: CUDA 12.2's */
 
-/* What all records of the GPU's work have, in each kind's own place. */
+/* Members of all records of the GPU's work, in each kind's own place. */
 #define take_common(r, from)                                                                       \
 	((r)->start = (from)->start, (r)->end = (from)->end,                                       \
 	 (r)->correlation = (from)->correlation, (r)->device = (from)->device,                     \

@@ -54,12 +54,12 @@ struct cks_session {
 	struct cks_launch_pace *launch_pace; /* how far launches run ahead */
 	struct cks_textures *textures;	     /* numbers of texture and surface objects */
 	struct cks_modcache *modules;	     /* images by content hash */
-	/* what earlier sessions of the program have learned */
+	/* answers that earlier sessions of the program received */
 	struct cks_answer_store *answers;
 	struct cks_chunk_store *store;	       /* kept uploads of its identity; NULL: none */
-	struct cks_start_list *start;	       /* what the program takes of it; NULL: none */
-	struct cks_chunk_writer *writer;       /* what is to be kept there; NULL: none */
-	struct cks_held_chunks *held;	       /* what it will take next; NULL: none */
+	struct cks_start_list *start;	       /* its chunks that the program takes; NULL: none */
+	struct cks_chunk_writer *writer;       /* chunks to be kept there; NULL: none */
+	struct cks_held_chunks *held;	       /* chunks that it will take next; NULL: none */
 	struct cks_assembly *assembly;	       /* the image that is arriving */
 	struct ck_output *output;	       /* of kernels */
 	struct cks_callbacks *callbacks;       /* functions for the client to run */

@@ -3,10 +3,10 @@
  * later sessions of the same identity.
  *
  * An identity has a folder of its own in the folder of the module cache: store/KEY/. It contains
- * only what sessions of this identity have uploaded, so no identity learns what others have. A file
- * is named by its hash, and hashed when it is read. It is written under another name and renamed,
- * so any number of processes may write, and one that is killed leaves no partial file under a hash.
- * Safe from all threads.
+ * only uploads of this identity's sessions, so no identity learns what others have. A file is named
+ * by its hash, and hashed when it is read. It is written under another name and renamed, so any
+ * number of processes may write, and one that is killed leaves no partial file under a hash. Safe
+ * from all threads.
  */
 #ifndef CK_SERVER_STORE_CHUNK_STORE_H
 #define CK_SERVER_STORE_CHUNK_STORE_H
@@ -50,7 +50,7 @@ int cks_chunk_store_put(struct cks_chunk_store *store, struct ck_hash *hash, con
 /* Has it a chunk of @hash? Its bytes are checked when they are read. @store may be NULL. */
 bool cks_chunk_store_has(struct cks_chunk_store *store, const struct ck_hash *hash);
 
-/* What it contains, and how many bytes it may. All are 0 without a store. */
+/* Its content, and its bound in bytes. All are 0 without a store. */
 struct cks_chunk_store_state {
 	size_t count, bytes, limit;
 };

@@ -18,7 +18,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define AVAILABLE_PART 16 /* one part of so many of what is available */
+#define AVAILABLE_PART 16 /* the bound: available memory divided by this */
 
 struct cks_chunk_writer {
 	struct ck_mutex lock;

@@ -20,7 +20,7 @@ struct cks_start_list;
 
 struct cks_new_chunk {
 	struct cks_new_chunk *next;
-	struct ck_hash hash; /* what the client says; zeros: the bytes decide */
+	struct ck_hash hash; /* as the client says; zeros: computed from the bytes */
 	size_t size;
 	unsigned char bytes[];
 };

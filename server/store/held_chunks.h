@@ -2,10 +2,11 @@
  * server/store/held_chunks.h - chunks of the store that are in memory before the session copies
  * them to the device.
  *
- * Threads read ahead, and check each chunk's hash: what the program took at its last start, then
- * what followed the chunks for which its client asks. The client gets promises: for a while, and
- * for as many bytes as the chunk has, it may copy such a chunk one-way. A chunk of which all bytes
- * have been copied makes room for the next one. A chunk that has left the memory is read again.
+ * Threads read ahead, and check each chunk's hash: those that the program took at its last start,
+ * then those that followed the chunks for which its client asks. The client gets promises: for a
+ * while, and for as many bytes as the chunk has, it may copy such a chunk one-way. A chunk of which
+ * all bytes have been copied makes room for the next one. A chunk that has left the memory is read
+ * again.
  *
  * All memory is given back after ten seconds without use. Safe from all threads.
  */
@@ -25,13 +26,13 @@ struct cks_start_list;
 struct cks_held_chunks *cks_held_create(struct cks_chunk_store *store, struct cks_start_list *list);
 void cks_held_destroy(struct cks_held_chunks *held); /* accepts NULL */
 
-/* Begin to read what the last start took. All of these accept NULL. */
+/* Begin to read the chunks of the last start. All of these accept NULL. */
 void cks_held_begin(struct cks_held_chunks *held);
 
 /*
  * All earlier promises end. Read the first @needed of @count hashes, and wait for that; read the
- * others later. Fill @promised with those that are in memory now, the needed ones first, then what
- * is likely to follow: their number, at most @most.
+ * others later. Fill @promised with those that are in memory now, the needed ones first, then those
+ * that are likely to follow: their number, at most @most.
  */
 size_t cks_held_promise(struct cks_held_chunks *held, const struct ck_hash *hashes, size_t needed,
 			size_t count, struct ck_held_chunk *promised, size_t most);
@@ -42,7 +43,7 @@ const unsigned char *cks_held_take(struct cks_held_chunks *held, const struct ck
 				   size_t size);
 void cks_held_done(struct cks_held_chunks *held, const struct ck_hash *hash, size_t copied);
 
-/* Give back all memory except for what is promised. */
+/* Give back all memory except that of promised chunks. */
 void cks_held_trim(struct cks_held_chunks *held);
 
 /* Bytes of chunks in memory. */

@@ -12,7 +12,7 @@
 #include "util/process/available_memory.h"
 #include "util/util.h"
 
-#define AVAILABLE_PART 16 /* one part of so many of what is available */
+#define AVAILABLE_PART 16 /* the bound: available memory divided by this */
 #define SLOTS_MIN 8u	  /* with fewer, reading ahead gains nothing */
 
 /* Addresses for all slots; the kernel gives them pages when they are filled. */

@@ -16,7 +16,7 @@
 
 /* Zeros at first: no memory. */
 struct cks_held_memory {
-	unsigned char *map, *base; /* what is mapped, and where in it the first slot begins */
+	unsigned char *map, *base; /* the mapping, and its first slot */
 	size_t map_size, slots;
 	unsigned int *free; /* numbers of free slots */
 	size_t free_count;

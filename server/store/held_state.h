@@ -54,8 +54,8 @@ void cks_held_drop_all(struct cks_held_chunks *h, bool promised);
 
 /* --- held_reads.c */
 
-/* Choose the chunks to read next: the needed hashes, what followed them at the last start, and the
- * rest. */
+/* Choose the chunks to read next: the needed hashes, those that followed them at the last start,
+ * and the rest. */
 bool cks_held_set_queue(struct cks_held_chunks *h, const struct ck_hash *hashes, size_t needed,
 			size_t count);
 

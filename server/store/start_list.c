@@ -65,7 +65,7 @@ static void free_hashes(struct hashes *h)
 	free(h->list);
 }
 
-/* What cannot be read is not in the list. */
+/* A list that cannot be read is empty. */
 static void read_last(struct cks_start_list *l)
 {
 	int dir = cks_chunk_store_folder(l->store, FOLDER);

@@ -20,8 +20,8 @@ struct cks_start_list;
 struct cks_start_list *cks_start_list_open(struct cks_chunk_store *store, const char *program);
 void cks_start_list_close(struct cks_start_list *list); /* accepts NULL */
 
-/* What the last start took after @hash, or all of it if @hash is NULL: *@count hashes. NULL: it did
- * not take @hash. */
+/* The chunks that the last start took after @hash, or all of them if @hash is NULL: *@count hashes.
+ * NULL: it did not take @hash. */
 const struct ck_hash *cks_start_list_after(const struct cks_start_list *list,
 					   const struct ck_hash *hash, size_t *count);
 

@@ -180,7 +180,7 @@ static json_t *reload_files(struct cks_server *server, const json_t *request,
 								 : cks_control_error("%s", why);
 }
 
-/* Its options, with their origins, and what its files have. */
+/* Its options, with their origins, and the content of its files. */
 static json_t *show_config(struct cks_server *server, const json_t *request, struct cks_asker asker)
 {
 	char *shown = NULL;

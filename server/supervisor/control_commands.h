@@ -1,5 +1,5 @@
 /*
- * server/supervisor/control_commands.h - what a running server can be asked to do
+ * server/supervisor/control_commands.h - the commands that a running server accepts
  * (server/control/control.h).
  */
 #ifndef CK_SERVER_SUPERVISOR_CONTROL_COMMANDS_H

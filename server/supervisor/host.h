@@ -1,6 +1,6 @@
 /*
- * server/supervisor/host.h - what the supervisor has to do with its host: the driver, systemd, the
- * file that names its process, rpcbind.
+ * server/supervisor/host.h - the supervisor and its host: the driver, systemd, the file that names
+ * its process, rpcbind.
  */
 #ifndef CK_SERVER_SUPERVISOR_HOST_H
 #define CK_SERVER_SUPERVISOR_HOST_H
@@ -25,7 +25,7 @@ bool cks_driver_check(const char *which, char why[CK_DRIVER_WHY]);
  * status. */
 int cks_driver_probe_main(const char *which);
 
-/* --- what a start would refuse (start_check.c) */
+/* --- the checks of a start (start_check.c) */
 
 struct cks_options;
 
@@ -44,7 +44,7 @@ struct cks_watchdog {
 	int64_t next;
 };
 
-/* Read what systemd wants. */
+/* Read systemd's request. */
 void cks_watchdog_init(struct cks_watchdog *watchdog);
 
 /* Report, if it is time. Returns the ms until the next time, or -1: never. */

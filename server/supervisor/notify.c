@@ -1,5 +1,5 @@
 /*
- * server/supervisor/notify.c - what systemd learns of the server's state (sd_notify(3)).
+ * server/supervisor/notify.c - reports the server's state to systemd (sd_notify(3)).
  *
  * The protocol is one datagram to the socket in NOTIFY_SOCKET, and is documented as stable: a
  * library for it would be one more thing to install.

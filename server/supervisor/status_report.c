@@ -113,7 +113,7 @@ static json_t *describe_latencies(const struct cks_totals *t)
 			 describe_times(&t->round_trips), "start", describe_times(&t->start_times));
 }
 
-/* What the server has done since it began, for all users. */
+/* The server's counters since it began, for all users. */
 static json_t *describe_totals(struct cks_server *server)
 {
 	struct cks_totals t = *cks_workers_totals(server->workers);
@@ -138,7 +138,7 @@ static json_t *describe_totals(struct cks_server *server)
 			 "refused", refused, "latencies", describe_latencies(&t));
 }
 
-/* What each identity has used since then. */
+/* Each identity's use since then. */
 static json_t *describe_identities(const struct cks_server *server)
 {
 	const struct cks_ledger *ledger = cks_workers_ledger(server->workers);

@@ -265,7 +265,7 @@ static void serve_connections(struct supervisor *s, const struct round *r)
 	cks_new_connection_run(s->fresh);
 }
 
-/* Carry out commands, and what follows from earlier ones. */
+/* Carry out commands, and later steps of earlier ones. */
 static void run_commands(struct supervisor *s, const struct round *r)
 {
 	uint64_t drain = 0;

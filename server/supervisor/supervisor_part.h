@@ -46,7 +46,7 @@ struct supervisor {
 	struct cks_absent_sessions *away;
 	struct cks_front_process *fronts; /* NULL: no TLS */
 	struct cks_upgrade upgrade;
-	char driver[8];		   /* what --driver auto has become; else empty */
+	char driver[8];		   /* the choice of --driver auto; else empty */
 	char gpus[CK_DRIVER_GPUS]; /* that CUDA_VISIBLE_DEVICES leaves; see cks_driver_gpus */
 };
 
@@ -62,7 +62,7 @@ void cks_supervisor_stop(struct supervisor *supervisor);
 /* Open the audit log and read the policy, before clients can connect. -errno, logged. */
 int cks_supervisor_open_files(struct supervisor *supervisor);
 
-/* Make what needs the name of the driver. -errno. */
+/* Make all members that need the driver's name. -errno. */
 int cks_supervisor_set_up(struct supervisor *supervisor, const char *driver);
 
 /* From now on, no session begins. */

@@ -1,6 +1,6 @@
 /*
- * server/supervisor/upgrade_state.c - from a supervisor to the next, in one process: what is saved
- * for the new program, and how that continues.
+ * server/supervisor/upgrade_state.c - from a supervisor to the next, in one process: the state for
+ * the new program, and how that continues.
  */
 #include <stdlib.h>
 #include <string.h>

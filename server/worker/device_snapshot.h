@@ -21,7 +21,7 @@ CUresult cks_snapshot_fill(ck_hello_res *res);
 int cks_snapshot_modules(ck_hello_res *res, struct cks_modcache *cache);
 
 /*
- * The digest of all that could change what the driver answers about a kernel: its library, by the
+ * The digest of all that could change the driver's answers about a kernel: its library, by the
  * file, and the devices in @res. On a failure it is like no other, so that nothing is recalled.
  */
 void cks_snapshot_world(const ck_hello_res *res, struct ck_hash *world);

@@ -134,7 +134,7 @@ static int send_result(struct cks_lane *l, uint32_t xid, const struct ck_proc *p
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
-/* What the outcome of a call means for others. */
+/* Effects of a call's outcome on others. */
 static void handle_outcome(struct cks_lane *l, const struct cks_request *q,
 			   const struct ck_proc *proc, CUresult err)
 {

@@ -19,7 +19,7 @@ struct cks_first_message {
 	ck_direct_args direct; /* of a connection from another server's worker */
 };
 
-/* Read it, and no byte more: what follows may be frames. -EPROTO: it is none of them. */
+/* Read it, and no byte more: the next bytes may be frames. -EPROTO: it is none of them. */
 int cks_first_message_read(struct ck_chan *chan, struct cks_first_message *first);
 
 /* Does it name the session and its key? */

@@ -1,5 +1,5 @@
 /*
- * server/worker/hello_check.h - may a client have a session, by what its hello says?
+ * server/worker/hello_check.h - may a client have a session, by its hello?
  */
 #ifndef CK_SERVER_WORKER_HELLO_CHECK_H
 #define CK_SERVER_WORKER_HELLO_CHECK_H

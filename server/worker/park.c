@@ -120,7 +120,7 @@ static const char *move_memory(struct cks_session *s, int64_t until)
 		cks_lease_open_gate(s);
 		return "its work on the GPU is still running (--suspend-wait)";
 	}
-	if (ret == 0) /* else the driver moves what it can */
+	if (ret == 0) /* else the driver moves as much as it can */
 		cks_evacuate(s, park.room, park.saves, report_leaving);
 	return NULL;
 }
@@ -132,7 +132,7 @@ static void fill_memory(struct cks_session *s, struct cks_worker_note *note)
 	note->pool = cks_evacuation_pool(s);
 }
 
-/* Copy what has changed, beside the program. NULL: nothing is known of the copies. */
+/* Copy changed memory, beside the program. NULL: there are no records of the copies. */
 static const struct cks_pool_saved *run_round(struct cks_session *s, uint64_t room)
 {
 	if (cks_evacuation_away(s) > 0 || atomic_load(&s->gate.closed) > 0)
@@ -313,7 +313,7 @@ void cks_unpark(struct cks_session *s, const struct cks_control_unpark *message)
 		ck_unlock(&park.lock);
 }
 
-/* What the session has done so far. */
+/* The session's counters so far. */
 static void fill_usage(struct cks_session *s, struct cks_worker_note *note)
 {
 	note->calls = atomic_load_explicit(&s->calls, memory_order_relaxed);
@@ -325,7 +325,7 @@ static void fill_usage(struct cks_session *s, struct cks_worker_note *note)
 	cks_histogram_read_shared(&s->round_trips, &note->round_trips);
 }
 
-/* The same, and what it has now, for CK_NOTE_USE. */
+/* The same, and its present use, for CK_NOTE_USE. */
 static void take_stock(struct cks_session *s, struct cks_worker_note *note)
 {
 	bool inside;

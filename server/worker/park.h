@@ -19,7 +19,7 @@ void cks_park_prepare(struct cks_session *session, uint64_t seconds);
 
 /* Park, in a thread, as @message asks for: the supervisor gets CK_NOTE_PARKED, or CK_NOTE_BUSY. */
 void cks_park(struct cks_session *session, const struct cks_control_park *message);
-/* Copy what has changed into host memory, in a thread, while the session runs: the supervisor gets
+/* Copy changed memory into host memory, in a thread, while the session runs: the supervisor gets
  * CK_NOTE_ROUND. */
 void cks_park_round(struct cks_session *session, const struct cks_control_park *message);
 /* End it. Memory that is away returns first, in a thread, as soon as there is room, as @message

@@ -22,9 +22,9 @@ int cks_session_tls_create(const struct cks_session *session, struct cks_session
 
 /*
  * Read the first message of a connection of the session, which is not read from yet. If it begins
- * with a handshake, *chan becomes the encrypted channel. A client that is slow, or one that repeats
- * what it has recorded, takes one of a few places, for a few seconds. From any thread. -errno,
- * logged if it is about TLS.
+ * with a handshake, *chan becomes the encrypted channel. A client that is slow, or one that replays
+ * a recording, takes one of a few places, for a few seconds. From any thread. -errno, logged if it
+ * is about TLS.
  */
 int cks_session_tls_read_first(struct cks_session_tls *tls, struct ck_chan **chan,
 			       struct cks_first_message *first);

@@ -105,7 +105,7 @@ static void take_session(struct cks_session *session, const struct cks_options *
 		prctl(PR_SET_PDEATHSIG, 0);
 }
 
-/* Start what serves the session beside further connections. 0 or -errno. */
+/* Start all threads of the session except those of further connections. 0 or -errno. */
 static int start_serving(struct first_lane *first, struct cks_session *session)
 {
 	int ret = cks_session_tls_create(session, &worker.tls);

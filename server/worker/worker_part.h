@@ -103,7 +103,7 @@ int worker_outlive(struct first_lane *first, unsigned int seconds);
 /* Serve the connection of the hello as a lane. -errno. */
 int worker_serve_first(struct first_lane *first);
 
-/* --- a client arrives: its identity, and what that may have (client_identity.c) */
+/* --- a client arrives: its identity, and the terms of that (client_identity.c) */
 
 /*
  * Take the messages that come first (messages.h): the user to become, the account to count in.

@@ -1,6 +1,6 @@
 /*
- * server/worker/worker_supervisor.c - what the supervisor has the process of a session do, and what
- * it reports.
+ * server/worker/worker_supervisor.c - the supervisor's messages to the process of a session, and
+ * its reports.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -75,7 +75,7 @@ static _Noreturn void end_session(const char *reason, const char *line)
 	worker_end(reason);
 }
 
-/* What a message of the supervisor says: why the session ends. */
+/* A message of the supervisor: why the session ends. */
 static struct {
 	bool begun;
 	const char *reason; /* for the log */
