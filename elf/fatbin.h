@@ -91,10 +91,10 @@ int ck_fatbin_choose(const void *container, size_t size, struct ck_fatbin_device
 
 /*
  * The PTX of a program built with relocatable device code (-rdc=true), for a device that takes no
- * machine code: of each container in the NULL-terminated list (ck_image.prelinked) what such a
- * device would use, joined into one text of several translation units. CUDA's device runtime
- * library, which is machine code, is left out. The list is trusted.
- * out->sm is the highest of them. -ENOEXEC: a container without such PTX, or none; -ENOMEM.
+ * machine code: of each container in the NULL-terminated list (ck_image.prelinked) the code that
+ * such a device would use, joined into one text of several translation units. CUDA's device runtime
+ * library, which is machine code, is left out. The list is trusted. out->sm is the highest of them.
+ * -ENOEXEC: a container without such PTX, or none; -ENOMEM.
  */
 int ck_fatbin_join(const void *const *containers, struct ck_fatbin_device device,
 		   struct ck_fatbin_choice *out);

@@ -1,5 +1,5 @@
 /*
- * elf/image.h - what kind of module image an application passed, and how long it is.
+ * elf/image.h - the kind of a module image that an application passed, and its length.
  *
  * cuModuleLoadData and its kin take a pointer without a length; the length lies in the image.
  * Nothing here allocates; results point into the image.
@@ -30,8 +30,8 @@ struct ck_image {
 };
 
 /*
- * Tell what lies at `image`, and follow a wrapper to its container. Trusts the lengths in the
- * image, as the driver does: for images that the application passed.
+ * Tell the kind of `image`, and follow a wrapper to its container. Trusts the lengths in the image,
+ * as the driver does: for images that the application passed.
  * -EINVAL: NULL. -ENOEXEC: none of the known kinds. *out is set only on 0.
  */
 int ck_image_classify(const void *image, struct ck_image *out);

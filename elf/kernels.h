@@ -1,5 +1,5 @@
 /*
- * elf/kernels.h - what a launch must know of a kernel, as read from a cubin or from PTX text.
+ * elf/kernels.h - a kernel's facts for a launch, as read from a cubin or from PTX text.
  */
 #ifndef CK_ELF_KERNELS_H
 #define CK_ELF_KERNELS_H
@@ -40,7 +40,7 @@ struct ck_kernel {
 struct ck_kernels {
 	size_t count;
 	struct ck_kernel *items;
-	unsigned int print; /* what one of them may call: CK_PRINTS_... */
+	unsigned int print; /* the printing functions that one of them may call: CK_PRINTS_... */
 	uint64_t variables; /* bytes of device memory that the image's variables take, at least */
 };
 

@@ -35,7 +35,7 @@ static int parse_dimensions(struct ck_ptxhead_lex *lex, struct ck_ptx_declaratio
 	return 0;
 }
 
-/* Behind .ptr stands the alignment of what is pointed to, not of the pointer. */
+/* Behind .ptr stands the alignment of the pointer's target, not of the pointer. */
 int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	uint32_t align = 0, vector = 1, element = 0, number;

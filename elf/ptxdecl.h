@@ -3,7 +3,7 @@
  *
  * A declaration is `.space [.align n] [.v4] type name[dims] [= value] [, name ...] ;`. Each call
  * reads its part, and leaves as last token read the first that it does not take. All give 0, or
- * -ENOEXEC for what the grammar does not have.
+ * -ENOEXEC for text that is not in the grammar.
  */
 #ifndef CK_ELF_PTXDECL_H
 #define CK_ELF_PTXDECL_H

@@ -297,7 +297,7 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 	return ret;
 }
 
-/* `sm_90a`: the number and what follows it. */
+/* `sm_90a`: the number and the letters behind it. */
 static int target_read(const struct ck_ptxhead_lex *lex, struct ck_ptx_head *head)
 {
 	size_t at = 3;

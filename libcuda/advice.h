@@ -1,5 +1,5 @@
 /*
- * libcuda/advice.h - what programs have said of managed memory and may ask for again.
+ * libcuda/advice.h - advice of programs about managed memory, which they may ask for again.
  */
 #ifndef CK_LIBCUDA_ADVICE_H
 #define CK_LIBCUDA_ADVICE_H

@@ -1,5 +1,5 @@
 /*
- * libcuda/batch.h - what is checked of a batch of copies.
+ * libcuda/batch.h - checks of a batch of copies.
  */
 #ifndef CK_LIBCUDA_BATCH_H
 #define CK_LIBCUDA_BATCH_H

@@ -51,7 +51,7 @@ void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]
 	ck_hmac_end(&hmac, answer);
 }
 
-/* What the answer says about the driver. The same for the whole life of the process. */
+/* The driver's facts in the answer. The same for the whole life of the process. */
 static struct {
 	bool known; /* atomic; the rest is constant from then on */
 	uint32_t driver_version;

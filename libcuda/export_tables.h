@@ -47,9 +47,9 @@ struct ck_integrity {
 };
 
 /*
- * Ask the driver library for what the answer covers. cuGetExportTable does this when it gives table
- * 6, because the table's function may run on another libc's thread block. Does nothing before
- * cuInit.
+ * Ask the driver library for the facts that the answer covers. cuGetExportTable does this when it
+ * gives table 6, because the table's function may run on another libc's thread block. Does nothing
+ * before cuInit.
  */
 void ck_integrity_prepare(void);
 

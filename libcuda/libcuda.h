@@ -1,7 +1,7 @@
 /*
- * libcuda/libcuda.h - what the files of this folder ask of the driver library that they are linked
- * into, and what it asks of some of them. Each library has the functions of the first part of its
- * own; everything else is asked by CUDA's calls.
+ * libcuda/libcuda.h - functions that the files of this folder call in the driver library that they
+ * are linked into, and functions that it calls in some of them. Each library has the functions of
+ * the first part of its own; everything else is asked by CUDA's calls.
  */
 #ifndef CK_LIBCUDA_LIBCUDA_H
 #define CK_LIBCUDA_LIBCUDA_H

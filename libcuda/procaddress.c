@@ -75,7 +75,7 @@ static CUresult find_procedure(const char *symbol, void **pfn, int version, cuui
 {
 	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Libraries rely on this: a driver does not know what comes after it. */
+	/* Libraries rely on this: a driver does not know later functions. */
 	if (version > ck_libcuda_version())
 		return CUDA_ERROR_INVALID_VALUE;
 	*entry = find_entry(symbol, version, flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,

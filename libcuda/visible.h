@@ -2,7 +2,7 @@
  * libcuda/visible.h - which devices of the server the application sees, and in which order.
  *
  * CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the CUDA C++ Programming Guide describes them;
- * pure functions over what the server said.
+ * pure functions over the server's answers.
  */
 #ifndef CK_LIBCUDA_VISIBLE_H
 #define CK_LIBCUDA_VISIBLE_H

@@ -10,7 +10,8 @@
 /*
  * The length of the instruction at @code, if it only moves or computes values and would do the same
  * anywhere; else 0. *holding has a bit for each register (rax 0 ... r15 15) that holds a certain
- * value before, and is changed to what holds it afterwards. Nothing is read behind code + left.
+ * value before, and is changed to the registers that hold it afterwards. Nothing is read behind
+ * code + left.
  */
 size_t ck_code_step(const uint8_t *code, size_t left, uint32_t *holding);
 

@@ -170,8 +170,8 @@ int ck_half_drop(unsigned int half)
 	return 0;
 }
 
-/* ld.so tells the kernel what to clear at the thread's end, and of its robust mutexes: these stay
- * the application's. */
+/* ld.so tells the kernel the word to clear at the thread's end, and of its robust mutexes: these
+ * stay the application's. */
 int ck_half_load(unsigned int half)
 {
 	uint64_t clear = 0, robust = 0, size = 0;

@@ -23,7 +23,7 @@ struct ck_elf {
  */
 int ck_elf_read(const char *path, struct ck_elf *elf, const char **why);
 
-/* Maps the file's segments over what lies from @base on, which is the caller's. 0 or -errno. */
+/* Maps the file's segments over the memory from @base on, which is the caller's. 0 or -errno. */
 int ck_elf_map(const char *path, const struct ck_elf *elf, uint64_t base);
 
 #endif

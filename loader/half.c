@@ -112,8 +112,9 @@ static uint64_t make_stack(unsigned int half)
 }
 
 /*
- * A lower half starts without what was meant for the application, and leaves the registration of
- * restartable sequences to the application: the kernel writes there as long as the thread lives.
+ * A lower half starts without the variables that were meant for the application, and leaves the
+ * registration of restartable sequences to the application: the kernel writes there as long as the
+ * thread lives.
  */
 static void make_env(unsigned int half, struct ck_list *env)
 {
@@ -148,7 +149,7 @@ static void stub_folder(unsigned int half, char *to, size_t size)
 	ck_format(to, size, "%s/stubs/%s", slash ? folder : ".", ck_halves[half].name);
 }
 
-/* These folders of the halves that are there, in front of what the user has set. */
+/* These folders of the halves that are there, in front of the user's own. */
 static const char *library_path(void)
 {
 	static char path[STRING_MAX + LHINFO_HALVES * 4160], folder[4096 + 32];
@@ -228,7 +229,7 @@ void ck_half_run(unsigned int half)
 
 /* --- libc comes */
 
-/* What is after the last / of @path, in which the file's path is put; NULL: it has none. */
+/* The name after the last / of @path, in which the file's path is put; NULL: it has none. */
 static const char *name_of_file(int fd, char *path, size_t size)
 {
 	char link[32], *slash;

@@ -77,7 +77,7 @@ void ck_callback_serve(void (*more)(void));
 long ck_signal_action(unsigned int half, int sig, const void *act, void *old, size_t size);
 /* lhinfo->handler */
 void *ck_signal_handler(int sig, void *handler);
-/* Puts back to the default what half @half has installed. */
+/* Puts the signal actions of half @half back to the default. */
 void ck_signal_forget(unsigned int half);
 
 /* loader/drop.c */

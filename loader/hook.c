@@ -1,5 +1,5 @@
 /*
- * loader/hook.c - what takes the place of a half's system calls.
+ * loader/hook.c - replacements of a half's system calls.
  */
 #include "loader/half.h"
 #include "loader/window.h"
@@ -28,7 +28,7 @@ static long map_memory(unsigned int half, const long arg[6])
 	return at;
 }
 
-/* arg: as the system call has them. Returns what it returns. */
+/* arg: as the system call has them. Returns its result. */
 long ck_hook(long number, unsigned int half, const long arg[6])
 {
 	switch (number) {

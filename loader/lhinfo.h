@@ -8,8 +8,8 @@
  * magic or pid is wrong (a variable inherited over exec), means that there is no loader.
  *
  * A thread that runs a half's code has that half's thread block in FS. Whoever crosses from one
- * half to another changes it. GS points at the thread's struct lh_thread, which says what FS is in
- * each half; a thread is known by fs[0], because it inherits the GS of the thread that made it.
+ * half to another changes it. GS points at the thread's struct lh_thread, which has the FS of each
+ * half; a thread is known by fs[0], because it inherits the GS of the thread that made it.
  *
  * The functions in here belong to the loader. They need no libc and no particular FS, so that they
  * may be called from any half, any thread, and from a signal handler.
@@ -76,8 +76,8 @@ struct lh_half {
 	uint64_t entry;			  /* where its program starts */
 	struct lh_manager manager;
 	uint64_t hash; /* of the names: stub and half must be of one build */
-	/* runs what the half's libraries gave pthread_atfork, on its FS; stage: enum lh_fork_stage.
-	 * NULL: they gave nothing */
+	/* runs the functions that the half's libraries gave pthread_atfork, on its FS; stage: enum
+	 * lh_fork_stage. NULL: they gave nothing */
 	long (*forked)(void *stage);
 	/*
 	 * descriptors that the half has open, a bit each; they are closed when the half is dropped
@@ -116,8 +116,8 @@ struct lh_action {
 };
 
 /*
- * The target of a callback: @user is what was given to callback(); @stack are the seventh and
- * eighth argument, whether the caller passed as many or not.
+ * The target of a callback: @user is the argument of callback(); @stack are the seventh and eighth
+ * argument, whether the caller passed as many or not.
  */
 typedef long (*lh_target)(long a, long b, long c, long d, long e, long f, void *user,
 			  const long *stack);

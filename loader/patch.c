@@ -2,9 +2,9 @@
  * loader/patch.c - turning the system calls by which a libc gets memory and handlers.
  *
  * A site (sites.c) begins with an instruction that a jump fits. It leads to a piece of code in the
- * half's first page, in reach of it, which does what the site does up to its system call, and then
- * goes to the loader. The rest of the site stays as it is, so that whoever jumps into its middle
- * finds what he expects.
+ * half's first page, in reach of it, which does the work of the site up to its system call, and
+ * then goes to the loader. The rest of the site stays as it is, so that whoever jumps into its
+ * middle finds what he expects.
  */
 #include "loader/patch.h"
 #include "loader/lhinfo.h"
@@ -46,7 +46,7 @@ void ck_patch_begin(unsigned int half, uint64_t page)
 }
 
 /*
- *	what the site does before its system call
+ *	the site's work before its system call
  *	movabs $back, %rcx
  *	mov $half, %r11d
  *	jmp *0(%rip)

@@ -1,6 +1,6 @@
 /*
- * loader/place.c - what can be known of the halves before any is started: whether their programs
- * can be loaded at all, and where each is to lie.
+ * loader/place.c - facts of the halves before any is started: whether their programs can be loaded
+ * at all, and where each is to lie.
  */
 #include <linux/elf.h>
 

@@ -195,7 +195,7 @@ static bool check_functions(const uint8_t *file, size_t size, const Elf64_Ehdr *
 	return true;
 }
 
-/* A file without sections has no names to ask; then what was found in its text must do. */
+/* A file without sections has no names to ask; then the names found in its text must do. */
 static bool functions_are_known(const uint8_t *file, size_t size, const Elf64_Ehdr *h,
 				struct ck_sites *found)
 {

@@ -46,7 +46,7 @@ const char *ck_sites_name(unsigned int call);
  * Looks through the bytes of a file of this kind. 0; -ENOEXEC when a call that such a file must
  * have is not there, or not in the function of its name, or when it is no ELF file (call is NULL
  * then).
- * @found says in any case what was found.
+ * @found has the result in any case.
  */
 int ck_sites_find(enum ck_file kind, const uint8_t *file, size_t size, struct ck_sites *found);
 

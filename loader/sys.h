@@ -1,5 +1,5 @@
 /*
- * loader/sys.h - the kernel's calls, and what little of a libc the loader needs.
+ * loader/sys.h - the kernel's calls, and the few functions of a libc that the loader needs.
  *
  * The loader is linked with nothing, and its code runs on the thread block of whichever half calls
  * it: no errno, no thread-local data, no stack protector, no vector registers.
@@ -118,8 +118,9 @@ uint64_t ck_signals_block(void);
 void ck_signals_restore(uint64_t old);
 
 /*
- * A futex lock for what is never called from a signal handler with signals open. The owner's pid
- * is in the word, so that a child of fork does not wait for a thread that only its parent has.
+ * A futex lock for functions that are never called from a signal handler with signals open. The
+ * owner's pid is in the word, so that a child of fork does not wait for a thread that only its
+ * parent has.
  */
 void ck_lock(uint32_t *word);
 void ck_unlock(uint32_t *word);

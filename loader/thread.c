@@ -1,11 +1,11 @@
 /*
  * loader/thread.c - which thread block a thread has in which half.
  *
- * A thread of the application that calls a lower half needs a thread block (what FS points at)
- * that the lower half's libc has made: its errno, malloc cache and thread-local data. Sharing one
+ * A thread of the application that calls a lower half needs a thread block (the target of FS) that
+ * the lower half's libc has made: its errno, malloc cache and thread-local data. Sharing one
  * between threads corrupts the lower half's heap. So each gets one for itself: the half's manager
- * thread makes a thread that does nothing but sleep, and the caller takes that thread's FS until
- * it ends. The sleeper ends with it, which runs the half's destructors of thread-local data.
+ * thread makes a thread that does nothing but sleep, and the caller takes that thread's FS until it
+ * ends. The sleeper ends with it, which runs the half's destructors of thread-local data.
  */
 #include "loader/half.h"
 

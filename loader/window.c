@@ -89,7 +89,7 @@ static uint64_t take_range(struct window *w, size_t size, uint64_t align)
 	return at;
 }
 
-/* --- what lies outside */
+/* --- memory outside */
 
 static bool is_outside(uint64_t at, size_t size)
 {

@@ -11,7 +11,7 @@
 #define CK_WINDOW_SIZE 0x10000000000ull
 #define CK_VDSO_AT 0x11f000000000ull
 #define CK_VDSO_SIZE (64 * PAGE)	 /* at most */
-#define CK_ADDRESS_END 0x7f0000000000ull /* below what the kernel uses for itself */
+#define CK_ADDRESS_END 0x7f0000000000ull /* below the kernel's own addresses */
 
 /* Gives half @half the window [base, end). Nothing is mapped by this. */
 void ck_window_set(unsigned int half, uint64_t base, uint64_t end);

@@ -5,8 +5,8 @@
  * stderr. The broker outlives the program: memory stays as long as any program has it, and the
  * broker ends a minute after its last client.
  *
- * What is different: Instance() returns at once (the first M3 ran its server in it until it was
- * told to halt); a client that dies delays no other; a name with another size is refused and not
+ * The differences: Instance() returns at once (the first M3 ran its server in it until it was told
+ * to halt); a client that dies delays no other; a name with another size is refused and not
  * replaced; nothing panics.
  */
 #ifndef MEMMAPMANAGER_H
@@ -146,7 +146,7 @@ class MemMapManager
 		return nullptr;
 	} /* a broker has none */
 
-	/* sock_fd is what ipcOpenAndBindSocket returned; the connection is the manager's own. */
+	/* sock_fd is the result of ipcOpenAndBindSocket; the connection is the manager's own. */
 	static MemMapResponse RequestRegister(ProcessInfo &pInfo, int sock_fd)
 	{
 		MemMapRequest request;

@@ -106,7 +106,8 @@ static void conn_free(struct ck_m3_broker *b, struct ck_m3_conn *c)
 	free(c);
 }
 
-/* An older ended connection of the same process, which lives, takes over what this one had. */
+/* An older ended connection of the same process, which lives, takes over the objects of this
+ * one. */
 static void hand_over(struct ck_m3_broker *b, struct ck_m3_conn *c)
 {
 	struct ck_m3_conn *other = b->conns;

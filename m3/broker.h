@@ -161,7 +161,7 @@ uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
 int ck_m3_piece_create(struct ck_m3_broker *b, const struct ck_m3_conn *conn, const int *devices,
 		       unsigned int count, uint64_t size, bool rdma, struct ck_m3_piece **piece);
 struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *status);
-/* By name: the principal's own, and unless @own_only what others let it see. */
+/* By name: the principal's own, and unless @own_only those that others let it see. */
 struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
 				      const struct ck_m3_principal *principal, bool own_only);
 unsigned int ck_m3_piece_access(const struct ck_m3_piece *piece,
@@ -250,7 +250,7 @@ void ck_m3_notify(struct ck_m3_broker *b, unsigned int event, const struct ck_m3
 struct ck_m3_copier *ck_m3_copier_create(const char *driver);
 void ck_m3_copier_destroy(struct ck_m3_copier *copier);
 /*
- * Queue what @ask asks for (op READ, WRITE, FILL, COPY; or ALLOC: zeros); @from may be NULL.
+ * Queue the work of @ask (op READ, WRITE, FILL, COPY; or ALLOC: zeros); @from may be NULL.
  * m3_status.
  */
 int ck_m3_copier_submit(struct ck_m3_broker *b, struct ck_m3_ask *ask, struct ck_m3_piece *to,

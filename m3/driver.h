@@ -53,7 +53,7 @@ struct ck_m3_driver {
 /*
  * Open a driver library and initialise it: auto (a real one where it finds a device, else the
  * emulated), cuda, emu or a path; NULL: the one that this process has, else libcuda.so.1. @why says
- * what is wrong. -errno.
+ * the error. -errno.
  */
 int ck_m3_driver_open(struct ck_m3_driver *driver, const char *which, char *why, size_t size);
 

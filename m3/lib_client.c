@@ -232,7 +232,7 @@ static int connect_with(const m3_opts *opts, bool start, m3_client **client)
 	ck_m3_request_init(&c->hello, CK_M3_HELLO);
 	if (opts && opts->principal)
 		strcpy(c->hello.principal, opts->principal);
-	/* the device of a zeroed m3_opts is the first, which is what it would be anyway */
+	/* the device of a zeroed m3_opts is the first, as it would be anyway */
 	status = opts ? ck_m3_name_device(c, opts->device, &c->hello) : M3_OK;
 	if (status == M3_OK)
 		status = start ? connect_or_start(c) : connect_anew(c);

@@ -78,7 +78,7 @@ static void tell_unmapped(m3_region *r)
 	ck_m3_call(r->client, r, &q, NULL, NULL, NULL); /* a broker that is gone need not know */
 }
 
-/* Unmap the first @count parts of what begins at @at, and give up the address. */
+/* Unmap the first @count parts of the mapping at @at, and give up the address. */
 static void give_up(m3_region *r, CUdeviceptr at, unsigned int count)
 {
 	const struct ck_m3_driver *d = &r->client->driver;
@@ -270,7 +270,7 @@ m3_device_ptr m3_region_ptr(const m3_region *r)
 
 /*
  * Whether the bytes can be reached without the broker: mapped for the device of the current
- * context, and for what is wanted.
+ * context, and with the wanted rights.
  */
 bool ck_m3_direct(const m3_region *r, unsigned int access)
 {

@@ -1,7 +1,6 @@
 /*
- * m3/lib_subscribe.c - libm3: m3_subscribe. A thread waits for what the broker tells: on a
- * connection of its own, so that news do not come between a question and its answer, or through the
- * session.
+ * m3/lib_subscribe.c - libm3: m3_subscribe. A thread waits for news of the broker: on a connection
+ * of its own, so that news do not come between a question and its answer, or through the session.
  */
 #include <errno.h>
 #include <sys/socket.h>

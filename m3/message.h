@@ -1,7 +1,7 @@
 /*
- * m3/message.h - what clients and the broker say to each other: one packet (SOCK_SEQPACKET) each
- * way, a fixed structure and up to CK_M3_DATA_MAX bytes behind it. Client and broker are on one
- * host and of one release, which the hello checks; so structures travel as they are.
+ * m3/message.h - messages between clients and the broker: one packet (SOCK_SEQPACKET) each way, a
+ * fixed structure and up to CK_M3_DATA_MAX bytes behind it. Client and broker are on one host and
+ * of one release, which the hello checks; so structures travel as they are.
  */
 #ifndef CK_M3_MESSAGE_H
 #define CK_M3_MESSAGE_H
@@ -50,7 +50,7 @@ enum ck_m3_op {
 	CK_M3_COPY,
 	CK_M3_SUBSCRIBE,
 	CK_M3_DEPOSIT, /* leave a descriptor or a few bytes for clients with its number and key */
-	CK_M3_CLAIM,   /* get what was deposited */
+	CK_M3_CLAIM,   /* get a deposit */
 	CK_M3_WITHDRAW,
 	/* of a worker: new regions of this connection count for principal too, which may have size
 	 * bytes */

@@ -8,7 +8,7 @@
 
 #include "m3/m3.h"
 
-/* Print on stderr what failed and why; 1, the exit status. */
+/* Print on stderr the failed step and the reason; 1, the exit status. */
 int ck_m3_tool_failed(const char *what, int status);
 
 /* "2G", "512m", "4096". 0; or 2, the exit status, printed. */

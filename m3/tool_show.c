@@ -1,5 +1,5 @@
 /*
- * m3/tool_show.c - the commands of m3 that print what the broker has: ls, stat, quota, topo. Each
+ * m3/tool_show.c - the commands of m3 that print the broker's objects: ls, stat, quota, topo. Each
  * makes a JSON document, which is printed with --json, and as text otherwise.
  */
 #include <jansson.h>

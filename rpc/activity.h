@@ -14,8 +14,8 @@
 #define CK_ACTIVITY_NAME_MAX 16384     /* bytes; longer names are cut */
 #define CK_ACTIVITY_PIECE (256u << 10) /* bytes of records in a reply */
 
-/* What the worker pushes around a message: the number of a command, or a lane's xid and this
- * bit. */
+/* The ids that the worker pushes around a message: the number of a command, or a lane's xid and
+ * this bit. */
 #define CK_ACTIVITY_CALL (1ull << 63)
 
 struct ck_activity {

@@ -148,9 +148,8 @@ const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "
 const char *ck_chan_default_unix(unsigned int index);
 
 /*
- * Call @try for each of these paths until one succeeds: returns what it returned, and in *@path the
- * path. Else the error that says most to a user who has named none: -EACCES before others, -ENOENT
- * last.
+ * Call @try for each of these paths until one succeeds: returns its result, and in *@path the path.
+ * Else the error that says most to a user who has named none: -EACCES before others, -ENOENT last.
  */
 int ck_chan_try_usual(int (*try)(const char *path, void *own), void *own, const char **path);
 

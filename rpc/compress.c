@@ -2,8 +2,8 @@
  * rpc/compress.c - see rpc/compress.h.
  *
  * Level 1 is the fastest at which zstd also codes the bytes' frequencies: weights of a model, in
- * which nothing repeats, become 7 % (float) to 22 % (bfloat16) shorter. On what it cannot compress,
- * it runs at more than 3 GB/s.
+ * which nothing repeats, become 7 % (float) to 22 % (bfloat16) shorter. On bytes that it cannot
+ * compress, it runs at more than 3 GB/s.
  */
 #include <errno.h>
 #include <stdint.h>

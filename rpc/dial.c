@@ -139,7 +139,7 @@ static void describe_group(const char *path, char *text, size_t size)
 	ck_stack_run(CK_NAMES_STACK, name_group, &d);
 }
 
-/* What to do about @error, in @text. */
+/* Advice for @error, in @text. */
 static void dial_advice(const struct ck_address *a, int error, char *text, size_t size)
 {
 	bool tcp = a->kind == CK_ADDRESS_TCP;

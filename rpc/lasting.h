@@ -2,9 +2,9 @@
  * rpc/lasting.h - a channel that survives the loss of its connection (D15).
  *
  * A lasting channel uses another channel, its connection, and gets a new one when that breaks. Both
- * ends number the bytes of each direction. A writer keeps what its peer has not confirmed, so that
- * it can be sent again; a reader takes each byte once. While there is no connection, readers wait,
- * and writers do when the kept bytes reach the limit.
+ * ends number the bytes of each direction. A writer keeps bytes that its peer has not confirmed, so
+ * that they can be sent again; a reader takes each byte once. While there is no connection, readers
+ * wait, and writers do when the kept bytes reach the limit.
  *
  * A channel begins without a connection. The owner attaches one, and after a failure detaches it,
  * learns from the peer how much that has received, and attaches another one (rpc/links.h does this
@@ -60,7 +60,7 @@ void ck_lasting_detach(struct ck_chan *chan, uint64_t *received);
 int ck_lasting_attach(struct ck_chan *chan, struct ck_chan *connection, uint64_t received,
 		      bool greets);
 
-/* What ck_lasting_attach would say to @received: 0 or -errno. */
+/* The result of ck_lasting_attach for @received: 0 or -errno. */
 int ck_lasting_fits(struct ck_chan *chan, uint64_t received);
 
 /* Can the peer have received so much? If not, this channel is older than the one that the peer

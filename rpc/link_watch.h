@@ -18,7 +18,7 @@
 struct ck_link_watch {
 	bool guests; /* in a program that may close these */
 	struct ck_private_fd
-		bell[2];      /* a socket pair: what is sent to 1 wakes the thread that watches 0 */
+		bell[2];      /* a socket pair: a byte sent to 1 wakes the thread that watches 0 */
 	pthread_mutex_t lock; /* the last of all locks; guards epoll */
 	struct ck_private_fd epoll;
 };

@@ -253,7 +253,7 @@ void ck_links_detach(struct ck_links *links, struct ck_link *link, uint64_t *rec
 	ck_lasting_detach(link->chan, received);
 }
 
-/* --- what happens to them */
+/* --- their events */
 
 static void check_link(struct ck_links *links, struct ck_link *link)
 {

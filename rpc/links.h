@@ -65,7 +65,7 @@ size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t mo
 /* Hold up to @most links that are @relayed; returns their number. */
 size_t ck_links_relayed(struct ck_links *links, struct ck_link **found, size_t most);
 
-/* As ck_lasting_attach, and watch the connection. @listens: take in what comes, because no thread
+/* As ck_lasting_attach, and watch the connection. @listens: take in new bytes, because no thread
  * reads the channel. -EBADF, and @connection is closed: ck_links_unwatched. */
 int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
 		    uint64_t received, bool greets, bool listens);

@@ -1,10 +1,10 @@
 /*
  * rpc/nccl.h - NCCL's calls on the wire: batches of operations, and questions about a communicator.
  *
- * A batch is what the program has grouped, or one call. It is a struct ck_nccl_batch and its
- * operations, each a struct ck_nccl_op with what it needs beside that. All are in the layout of
- * x86-64, at multiples of 8 bytes. Communicators have numbers that the client chooses, from 1; so
- * have the operators that a communicator makes (from ncclNumOps).
+ * A batch has the calls that the program has grouped, or one call. It is a struct ck_nccl_batch and
+ * its operations, each a struct ck_nccl_op with its further data. All are in the layout of x86-64,
+ * at multiples of 8 bytes. Communicators have numbers that the client chooses, from 1; so have the
+ * operators that a communicator makes (from ncclNumOps).
  */
 #ifndef CK_RPC_NCCL_H
 #define CK_RPC_NCCL_H

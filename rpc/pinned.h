@@ -2,7 +2,7 @@
  * rpc/pinned.h - pinned memory on the wire.
  *
  * If the server is on the same host, both ends share it, and copies name it. Else small pinned
- * memory that kernels use is shadowed: each end has a copy, and keeps what the other one has, the
+ * memory that kernels use is shadowed: each end has a copy, and keeps the other one's bytes, the
  * shadow. An end compares its bytes with the shadow, sends those that differ (ck_shadow_write,
  * CK_DELIVERY_CHANGES), and updates the shadow. So both may change different bytes of one word at
  * the same time.

@@ -80,9 +80,9 @@ struct ck_record {
  * framing. */
 int ck_reader_next(struct ck_reader *reader, struct ck_record *record);
 
-/* Take what has not been read of the last record, such as the padding of its payload, off the
- * channel. Otherwise a reader that sees bytes there takes them for the next record. The record
- * stays valid, its payload does not. */
+/* Take the unread rest of the last record, such as the padding of its payload, off the channel.
+ * Otherwise a reader that sees bytes there takes them for the next record. The record stays valid,
+ * its payload does not. */
 int ck_reader_finish(struct ck_reader *reader);
 
 /*

@@ -48,7 +48,7 @@ struct ck_status_file {
 #define CK_DELIVERY_ALONG ((uint64_t)1 << 62)
 
 /* Number of a delivery whose bytes are a list of ends, in the order of their ranks; it has the rank
- * of the last one. Each is what a delivery of its own would say, in little-endian words. */
+ * of the last one. Each has the content of a delivery of its own, in little-endian words. */
 #define CK_DELIVERY_LIST (CK_DELIVERY_NEWS | (uint64_t)1 << 61)
 #define CK_NEWS_MOST 40u
 

@@ -86,8 +86,8 @@ void ck_tls_answer(uint32_t xid, unsigned char answer[CK_TLS_ANSWER]);
 
 /*
  * Make a channel over @connection, which is closed with it, or on error. @host: the name that the
- * server's certificate must have; NULL at the server's end. ck_tls_begin sends what the client says
- * first, so that several channels can begin before one waits; ck_tls_finish makes the handshake.
+ * server's certificate must have; NULL at the server's end. ck_tls_begin sends the client's first
+ * message, so that several channels can begin before one waits; ck_tls_finish makes the handshake.
  * Both return -errno: -EACCES, with @why, if an end trusts the other one not. The channel's timeout
  * applies.
  */
@@ -97,7 +97,7 @@ int ck_tls_begin(struct ck_chan *chan, char why[CK_TLS_WHY]);
 int ck_tls_finish(struct ck_chan *chan, char why[CK_TLS_WHY]);
 
 /*
- * A server's handshake without waiting: take what has come, which must be something, and answer. 0:
+ * A server's handshake without waiting: take the bytes that have come, at least one, and answer. 0:
  * it is done; -EAGAIN: it is the peer's turn; else as ck_tls_finish.
  */
 int ck_tls_step(struct ck_chan *chan, char why[CK_TLS_WHY]);
@@ -126,8 +126,7 @@ int ck_tls_peer_name(struct ck_chan *chan, char name[CK_TLS_NAME]);
 /*
  * Further connections of a session (D23). The reply to hello, which is encrypted, has a secret of
  * the session. Its holder begins TLS with it, and with ephemeral keys, so that neither the secret
- * nor the key of a certificate opens what was recorded. The ClientHello names the session, in plain
- * text.
+ * nor the key of a certificate opens a recording. The ClientHello names the session, in plain text.
  */
 #define CK_TLS_SESSION 16
 #define CK_TLS_SECRET 32

@@ -1,5 +1,5 @@
 /*
- * util/cpu.h - what a processor has an instruction of its own for.
+ * util/cpu.h - operations for which a processor has an instruction of its own.
  */
 #ifndef CK_UTIL_CPU_H
 #define CK_UTIL_CPU_H

@@ -58,7 +58,7 @@ const char *ck_env_string(const char *name);
  */
 long ck_env_long(const char *name);
 
-/* The same of any text: 0, or -EINVAL for what is no number or is negative. */
+/* The same of any text: 0, or -EINVAL for text that is no number or is negative. */
 int ck_env_number(const char *text, uint64_t *number);
 
 /* The part in @text, from 1% to 100%, as in "25%": 0 or -EINVAL. */

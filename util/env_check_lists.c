@@ -29,7 +29,7 @@ static bool all_chosen(const char *choices, const char *value)
 	return true;
 }
 
-/* What @value should be and is not, or NULL. Empty is as if it were not there. */
+/* The form that @value should have and has not, or NULL. Empty is as if it were not there. */
 static const char *find_fault(const struct ck_env_word *w, const char *value)
 {
 	uint64_t ignored;

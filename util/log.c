@@ -235,7 +235,7 @@ static int put_dropped(int fd)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Write one line at once, or count it. A @size of 0 only says what was dropped before. */
+/* Write one line at once, or count it. A @size of 0 only reports lines that were dropped before. */
 static int put_now(int fd, const char *line, size_t size)
 {
 	ssize_t ret = put_dropped(fd);
@@ -272,7 +272,7 @@ static __attribute__((noinline)) void put_json(const char *part, enum ck_log_lev
 	put_line(line, used, drop);
 }
 
-/* What a line is about. */
+/* The subject of a line. */
 struct subject {
 	const char *part;
 	enum ck_log_level level;
@@ -288,8 +288,7 @@ static size_t end_line(const struct subject *subject, char line[LINE_SIZE], size
 		used += ck_min((size_t)n, LINE_SIZE - head - 1);
 	while (used > 0 && line[used - 1] == '\n')
 		used--;
-	/* what a peer sends is printed too: it gets no lines of its own, nor the terminal's
-	 * commands */
+	/* a peer's text is printed too: it gets no lines of its own, nor the terminal's commands */
 	used = head + ck_text_mask(line + head, used - head, "\t");
 	line[used++] = '\n';
 	if (ck_log_is_json())

@@ -67,9 +67,9 @@ int ck_log_check(const char *spec);
 void ck_log_hook(void (*hook)(int level, char *text, size_t size));
 
 /*
- * Write what has become due with CRICKET_LOG_DROP=1: summaries of repeated lines, @all of them at
- * the end of the process, and the number of lines dropped. The milliseconds until there is more to
- * do; -1: nothing is.
+ * Write all that is due with CRICKET_LOG_DROP=1: summaries of repeated lines, @all of them at the
+ * end of the process, and the number of lines dropped. The milliseconds until there is more to do;
+ * -1: nothing is.
  */
 int ck_log_report_dropped(bool all);
 

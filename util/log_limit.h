@@ -31,14 +31,14 @@ struct ck_log_limit {
 	struct ck_log_kind kinds[CK_LOG_KINDS];
 };
 
-/* What is to be said of lines that were held back. */
+/* A summary of lines that were held back. */
 struct ck_log_held {
 	unsigned int count, seconds; /* in how many seconds; a count of 0: nothing */
 	int level;
 	char text[CK_LOG_KEPT];
 };
 
-/* Whether a line of @format may be written now. *before is what is to be written in front of it. */
+/* Whether a line of @format may be written now. *before is to be written in front of it. */
 bool ck_log_limit_pass(struct ck_log_limit *limit, const char *format, int level, int64_t now_ms,
 		       struct ck_log_held *before);
 

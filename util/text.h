@@ -18,7 +18,7 @@ size_t ck_text_character(const char *text, size_t size);
 /* Can the character at @text, of @size bytes, be printed as it is? */
 bool ck_text_prints(const char *text, size_t size);
 
-/* Mask, in place, what must not be printed in @text of @size bytes, without NUL at the end;
+/* Mask, in place, bytes that must not be printed in @text of @size bytes, without NUL at the end;
  * characters of @keep, such as "\t", stay. Returns the new size, which is at most the old one. */
 size_t ck_text_mask(char *text, size_t size, const char *keep);
 

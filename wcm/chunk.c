@@ -233,7 +233,7 @@ static int check_peer_access(const wcm_group *g, const CUuuid *owner)
 	return WCM_OK; /* not seen here: the driver will say */
 }
 
-/* --- what memory.c calls */
+/* --- functions for memory.c */
 
 int ck_wcm_chunk_make(const wcm_group *g, int backing, size_t size, struct ck_wcm_chunk *piece,
 		      struct ck_wcm_offer *offer, int *fd)

@@ -1,5 +1,5 @@
 /*
- * wcm/collectives.c - what ranks do together, all of it made of exchanges.
+ * wcm/collectives.c - collective calls of ranks, all made of exchanges.
  */
 #include <stdlib.h>
 #include <string.h>

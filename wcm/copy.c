@@ -1,5 +1,5 @@
 /*
- * wcm/copy.c - what a rank asks of memory that it has: handles, addresses, facts, copies.
+ * wcm/copy.c - a rank's calls on memory that it has: handles, addresses, facts, copies.
  */
 #include "util/util.h"
 #include "wcm/lib.h"

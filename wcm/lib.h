@@ -43,7 +43,7 @@ struct ck_wcm_offer {
 
 /*
  * The group's context is current in all of these. Make a piece of @size bytes, with @fd to be sent
- * along, or -1, which is the caller's to close; open what another rank offers; give it up.
+ * along, or -1, which is the caller's to close; open another rank's offer; give it up.
  */
 int ck_wcm_chunk_make(const wcm_group *g, int backing, size_t size, struct ck_wcm_chunk *piece,
 		      struct ck_wcm_offer *offer, int *fd);
@@ -105,7 +105,7 @@ int ck_wcm_agree(wcm_group *group, uint32_t mask, int status);
 
 /* Done with object @number; @own is closed when all ranks are. */
 void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_wcm_chunk *own);
-/* What a link calls. */
+/* Functions for a link. */
 extern const struct ck_wcm_link_ops ck_wcm_released_ops;
 /* Wait until other ranks have nothing of this one any more, or the time is up. */
 void ck_wcm_released_wait(wcm_group *group);
@@ -115,12 +115,12 @@ void ck_wcm_released_end(wcm_group *group);
 
 uint32_t ck_wcm_all_ranks(const wcm_group *group);
 
-/* --- what backs memory (backing_probe.c) */
+/* --- the backing of memory (backing_probe.c) */
 
 /* The backing in options and environment: an enum wcm_backing, or -1 for an invalid one. */
 int ck_wcm_backing_wanted(const wcm_opts *opts);
 
-/* Collective: find out what works, of what all must want. */
+/* Collective: find a backing that works, of those that all want. */
 int ck_wcm_backing_choose(wcm_group *group, int wanted);
 
 /* --- where ranks meet, and which one this is (rank_address.c) */

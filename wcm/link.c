@@ -249,7 +249,7 @@ void ck_wcm_link_close(struct ck_wcm_link *l)
 	free(l);
 }
 
-/* --- what a rank says */
+/* --- messages of a rank */
 
 /* Until it is answered, or the connection ends. Lock held. */
 static int wait_for(struct ck_wcm_link *l, unsigned int ms)

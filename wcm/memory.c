@@ -1,9 +1,9 @@
 /*
  * wcm/memory.c - chunked memory: making it together, and giving it up alone.
  *
- * All ranks say what they want, make their chunks, offer them, open the others', and agree on how
+ * All ranks state their request, make their chunks, offer them, open the others', and agree on how
  * that went: all have the memory then, or none. Which memories a rank has is in one table of the
- * process, so that what is freed or never was is an error and no crash.
+ * process, so that a freed or unknown memory is an error and no crash.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -168,7 +168,7 @@ static uint32_t mask_of(const struct ck_wcm_wish *wish)
 	return mask;
 }
 
-/* Say what is wanted; all must want the same. The memory gets its number. */
+/* Exchange the requests, which must be equal. The memory gets its number. */
 static int compare_wishes(wcm_t m, const struct ck_wcm_wish *wish)
 {
 	struct ck_wcm_wish all[WCM_RANKS_MAX];
@@ -217,7 +217,7 @@ static bool round_size(wcm_t m, const struct ck_wcm_wish *wish)
 	return true;
 }
 
-/* This rank's chunk, unless there is a problem, and what all offer: the same for all of them. */
+/* This rank's chunk, unless there is a problem, and the offers of all: the same for all of them. */
 static int exchange_offers(wcm_t m, int problem, struct ck_wcm_offer offers[WCM_RANKS_MAX],
 			   int fds[WCM_RANKS_MAX])
 {

@@ -1,6 +1,6 @@
 /*
  * wcm/released_chunks.c - chunks that this rank has released and that other ranks may still use;
- * what the meeting place reports about them, in the link's thread.
+ * and the meeting place's reports about them, in the link's thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>

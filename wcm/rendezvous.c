@@ -321,7 +321,7 @@ void ck_wcm_rendezvous_leave(struct ck_wcm_rendezvous *m)
 	send_order(m, CK_WCM_LEAVE);
 }
 
-/* The process exits: other processes' ranks may yet finish what they do among themselves. */
+/* The process exits: other processes' ranks may yet finish their work among themselves. */
 static __attribute__((destructor)) void wait_for_others(void)
 {
 	struct timespec until;

@@ -72,7 +72,7 @@ void ck_wcm_rendezvous_done(struct ck_wcm_rendezvous *m, int rank, uint64_t numb
 /* A rank has gone: end the exchanges that wait for it. */
 void ck_wcm_rendezvous_without(struct ck_wcm_rendezvous *m, int rank);
 
-/* Free what is kept of exchanges and objects. */
+/* Free the records of exchanges and objects. */
 void ck_wcm_rendezvous_forget(struct ck_wcm_rendezvous *m);
 
 #endif

@@ -85,7 +85,7 @@ typedef struct wcm_opts {
 	int device;  /* or WCM_ANY_DEVICE: the current context's, else number rank modulo
 			devices */
 	int backing; /* enum wcm_backing; WCM_AUTO: CRICKET_WCM decides, else a trial */
-	unsigned int timeout_ms; /* of what ranks do together; 0: as CRICKET_WCM says, else 60 s */
+	unsigned int timeout_ms; /* of collective calls; 0: as CRICKET_WCM says, else 60 s */
 } wcm_opts;
 
 typedef struct wcm_info {
@@ -137,7 +137,7 @@ typedef struct wcm_rows {
 WCM_API int wcm_init(const wcm_opts *opts, int rank, int size, wcm_group **group);
 
 /*
- * Not collective. Frees what is left of the group's memory in this rank, and the group. Chunks that
+ * Not collective. Frees the rest of the group's memory in this rank, and the group. Chunks that
  * other ranks still use are waited for, no longer than the time-out. NULL is nothing.
  */
 WCM_API int wcm_finalize(wcm_group *group);
@@ -174,7 +174,7 @@ WCM_API int wcm_aggregate(wcm_group *group, uint64_t value, uint64_t *sum, uint6
  * and 0: all), which ask for the same. Chunk i is rank ranks[i]'s.
  *
  * @granularity bytes are never divided between chunks when it is a size of theirs: a row of a
- * table. 0 and what divides 256 count as 256; the rest is doubled until it is a multiple of 16.
+ * table. 0 and divisors of 256 count as 256; the rest is doubled until it is a multiple of 16.
  * @size is then rounded up to a multiple of it times @count; 0 is as 1. The memory's content is
  * undefined. Either all ranks get it or all get an error.
  */
@@ -220,7 +220,7 @@ WCM_API int wcm_stat(wcm_t memory, wcm_info *info);
 
 /*
  * Copies in stream order between chunked memory at @offset and @data: host memory of any kind, or
- * device memory. Like cuMemcpyAsync in what they wait for.
+ * device memory. They wait as cuMemcpyAsync does.
  */
 WCM_API int wcm_copy_to(wcm_t memory, size_t offset, const void *data, size_t size, void *stream);
 WCM_API int wcm_copy_from(void *data, wcm_t memory, size_t offset, size_t size, void *stream);

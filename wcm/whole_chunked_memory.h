@@ -3,9 +3,9 @@
  * with libwcm. C++; whole_chunked_memory.cuh has PtrGen for kernels.
  *
  * They are those of WholeMemory's first release, where ranks are numbers and the group is that of
- * WmmpInit, and of its last with such names, where memory belongs to a communicator. What is
- * different: nothing aborts, and what returned nothing returns a wcm_status; ranks are counted and
- * held to 16; WcmmpFree waits for nobody; copies take host memory too, and any size.
+ * WmmpInit, and of its last with such names, where memory belongs to a communicator. The
+ * differences: nothing aborts, and functions that returned nothing return a wcm_status; ranks are
+ * counted and held to 16; WcmmpFree waits for nobody; copies take host memory too, and any size.
  */
 #ifndef WHOLE_CHUNKED_MEMORY_H
 #define WHOLE_CHUNKED_MEMORY_H
@@ -92,7 +92,7 @@ inline int WmmpDestroyCommunicator(BootstrapCommunicator *communicator)
 	return wcm_finalize(communicator);
 }
 
-/* --- what ranks do together */
+/* --- collective calls */
 
 inline int WmmpBarrier(BootstrapCommunicator *communicator = wcm_current())
 {
@@ -151,7 +151,7 @@ inline int WcmmpFree(WholeChunkedMemory_t wcmt)
 	return wcm_free(wcmt);
 }
 
-/* Device -1 is the CPU. NULL for what is none. */
+/* Device -1 is the CPU. NULL for an invalid one. */
 inline WholeChunkedMemoryHandle *GetDeviceChunkedHandle(WholeChunkedMemory_t wcmt, int dev_id)
 {
 	WholeChunkedMemoryHandle *handle = nullptr;

@@ -52,7 +52,7 @@ static int open_in(const char *base, const char *rest)
 	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	/* what others can write says nothing about this user's files */
+	/* files that others can write say nothing about this user's files */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (st.st_mode & 022)) {
 		close(fd);

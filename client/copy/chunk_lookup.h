@@ -18,7 +18,7 @@ struct ckc_chunk_lookup {
 	const struct ckc_upload_source *source;
 	struct ck_private_fd *index; /* ckc_chunk_index_open */
 	uint32_t now;		     /* seconds, as of time(2) */
-	bool rehash;		     /* hash what the index only supposes */
+	bool rehash;		     /* hash bytes that the index only supposes */
 };
 
 /* A chunk that the server may have, and where in it the bytes begin. */

@@ -18,7 +18,7 @@
 #include "util/until.h"
 #include "util/util.h"
 
-/* The server keeps what it has promised for twice as long (server/store/held_reads.c). */
+/* The server keeps promised chunks for twice as long (server/store/held_reads.c). */
 #define PROMISE_NS 5000000000u
 /* After an answer that was of no use, the next question comes with one of so many uploads. */
 #define PAUSE 16
@@ -109,7 +109,7 @@ static bool use_promises(struct ckc_promises *p, const struct parts *parts)
 	return false;
 }
 
-/* The hashes of the parts, and of what follows in the file. Returns their number. */
+/* The hashes of the parts, and of the next ones in the file. Returns their number. */
 static size_t list_hashes(const struct parts *parts, const struct ckc_chunk_lookup *lookup,
 			  size_t end, struct ck_hash *hashes)
 {

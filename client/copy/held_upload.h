@@ -4,9 +4,9 @@
  * A call that offers chunks waits for the reply, because the server may lack some: with a long
  * round trip, that takes most of the time of a start. So the client asks for many chunks at once:
  * those that it needs, and those that follow in the file. The server reads them, and answers with
- * promises for what it has in memory, which may be others: what the program took next at its last
- * start. An upload for which the client has promises is a command like any other, and nothing waits
- * for it.
+ * promises for chunks in its memory, which may be others: those that the program took next at its
+ * last start. An upload for which the client has promises is a command like any other, and nothing
+ * waits for it.
  *
  * A promise lasts for a few seconds, and for as many bytes as the chunk has.
  */

@@ -46,7 +46,7 @@ void ckc_mirror_functions(void);
 /*
  * Call before and after such a function: fetch the destinations' current bytes, then send what the
  * function has changed. False: some bytes were not moved, because the session is lost or memory is
- * exhausted. @x has what the second call needs, and is freed by it.
+ * exhausted. @x is for the second call, which frees it.
  *
  * The function may belong to another graph than the one whose launch has the mirrors. Then it
  * changes none of their bytes, and they may change while it runs.

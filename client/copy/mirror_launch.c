@@ -314,7 +314,7 @@ bool ckc_mirror_pull(struct ckc_exchange **out)
 	*out = x;
 	if (!x)
 		return false;
-	/* sources first: what copies have written into them is new to their mirrors */
+	/* sources first: copies have written into them, which their mirrors do not know */
 	ok = pull_mirrors(x, true) && pull_mirrors(x, false);
 	end_exchange(all);
 	if (!ok)

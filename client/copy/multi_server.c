@@ -82,7 +82,7 @@ static void free_blocked(struct blocked *b)
 	free(b);
 }
 
-/* The stream's later work would take what is in memory for the bytes that have not come. */
+/* The stream's later work would read memory whose bytes have not come. */
 static void fail_stream_context(const struct blocked *b, CUresult err)
 {
 	ck_err("a copy between the GPU servers at %s and %s has failed (error %d): the context of "

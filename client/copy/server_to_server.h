@@ -38,7 +38,7 @@ struct ckc_server_to_server {
 	const struct ckc_server_to_server_box *box; /* NULL: a range */
 };
 
-/* Note what must come before the copy: all that has been enqueued on both servers so far. */
+/* The copy must follow all work that has been enqueued on both servers so far: note that. */
 CUresult ckc_server_to_server_begin(struct ckc_server_to_server *c);
 
 /*

@@ -1,8 +1,8 @@
 /*
  * client/copy/staging.h - copy pageable memory through pinned memory that the worker shares.
  *
- * This is what the driver does within one process: a piece is copied into a window, and the GPU
- * takes it from there while the next piece is copied; downloads work the other way round. Without
+ * The driver does the same within one process: a piece is copied into a window, and the GPU takes
+ * it from there while the next piece is copied; downloads work the other way round. Without
  * windows, the bytes pass through a ring, which takes one more copy.
  */
 #ifndef CK_CLIENT_COPY_STAGING_H

@@ -30,14 +30,14 @@ bool ckc_stored_pays_known(struct ckc_client *c);
 bool ckc_stored_needs_sample(struct ckc_client *c, bool known);
 /* It pays even if all bytes are hashed before any is sent. */
 bool ckc_stored_pays_hashing(struct ckc_client *c);
-/* It pays for what is at [@bytes, @bytes+@size): the caller must close @source. False: it does not,
- * and there is nothing to close. */
+/* It pays for the bytes at [@bytes, @bytes+@size): the caller must close @source. False: it does
+ * not, and there is nothing to close. */
 bool ckc_stored_pays_open(struct ckc_client *c, const void *bytes, size_t size,
 			  struct ckc_upload_source *source);
 
 /* The bytes of @source are not in the index. False: they are one of many such uploads, not from
  * files, for device memory that was filled before. These are the data of a program that runs: to
- * keep them would remove what a start needs. */
+ * keep them would remove chunks that a start needs. */
 bool ckc_stored_pays_new(struct ckc_client *c, const struct ckc_upload_source *source, uint64_t dst,
 			 size_t size);
 

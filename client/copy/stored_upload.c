@@ -58,7 +58,7 @@ struct chunk {
 	bool known, done;
 };
 
-/* What one thread does of it. */
+/* One thread's part of it. */
 struct batch {
 	struct upload *u;
 	struct chunk *chunks; /* of the range at hand */

@@ -1,5 +1,5 @@
 /*
- * client/cupti/activity.c - CUPTI's activity interface: what to record, buffers, ids, times.
+ * client/cupti/activity.c - CUPTI's activity interface: kinds to record, buffers, ids, times.
  *
  * libcupti.so.12 and libcupti.so.13 are only more names for this library, see
  * client/wire/library_names.c.

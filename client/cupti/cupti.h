@@ -1,5 +1,5 @@
 /*
- * client/cupti/cupti.h - what the files of client/cupti share.
+ * client/cupti/cupti.h - shared by the files of client/cupti.
  */
 #ifndef CK_CLIENT_CUPTI_CUPTI_H
 #define CK_CLIENT_CUPTI_CUPTI_H
@@ -50,7 +50,7 @@ void ckc_cupti_hand_over_calls(struct ckc_client *c);
 const char *ckc_cupti_call_name(uint32_t domain, uint32_t call);
 size_t ckc_cupti_name_length(const char *name); /* without the version */
 
-/* --- thread.c: what the calling thread has begun */
+/* --- thread.c: ids, calls and ranges that the calling thread has begun */
 #define CKC_CUPTI_PUSHED 32
 #define CKC_CUPTI_NESTED                                                                           \
 	4 /* a call of the runtime, and one of the driver in it; callbacks of the program */
@@ -99,7 +99,7 @@ uint32_t ckc_cupti_thread(void); /* the calling thread's number */
 /* --- call_frames.c: calls in progress */
 void ckc_cupti_enter_runtime(uint32_t call);
 void ckc_cupti_leave_runtime(uint32_t call);
-/* What message @id (rpc/activity.h) is remembered by. */
+/* The key of message @id (rpc/activity.h). */
 static inline uint32_t ckc_cupti_message_number(uint64_t id)
 {
 	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);

@@ -18,7 +18,7 @@
 #define TEXTS_MAX (1u << 16) /* different ones that are kept */
 #define TEXT_MAX 4096
 #define TABLE_CALLBACKS 1 /* of NVTX's export tables */
-#define NO_TRACKING (-2)  /* what NVTX returns where nothing tracks ranges */
+#define NO_TRACKING (-2)  /* NVTX's result where nothing tracks ranges */
 
 enum { MODULE_CORE = 1, MODULE_CORE2 = 5 };
 enum { MESSAGE_ASCII = 1, MESSAGE_REGISTERED = 3 };

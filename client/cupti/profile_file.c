@@ -4,7 +4,7 @@
  *
  * A thread fetches the records each second and adds them to the file, which is a whole document all
  * the time: a process that is killed loses a second. The file is open only while it is written,
- * because a program may close what it does not know.
+ * because a program may close descriptors that it does not know.
  */
 #define _GNU_SOURCE
 #include <errno.h>

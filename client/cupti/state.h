@@ -24,7 +24,7 @@ struct ckc_cupti_piece;
 
 #define CKC_CUPTI_CALLS 1024 /* CUPTI has fewer calls of the driver, and of the runtime */
 
-/* The client's number of what the server's driver has numbered. */
+/* The client's number for a number of the server's driver. */
 struct ckc_cupti_match {
 	uint32_t server, client;
 };

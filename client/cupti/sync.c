@@ -139,7 +139,7 @@ void ckc_cupti_note_devices(struct ckc_client *c)
 
 /* --- waits */
 
-/* What kind of wait a call is; 0: none. */
+/* The kind of wait of a call; 0: none. */
 static uint32_t type_of(uint32_t call)
 {
 	switch (call) {

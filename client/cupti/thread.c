@@ -1,5 +1,5 @@
 /*
- * client/cupti/thread.c - what a thread has begun: ids, calls and ranges.
+ * client/cupti/thread.c - ids, calls and ranges that a thread has begun.
  *
  * It is outside of the thread's own memory, of which a library that is loaded late gets little
  * (tools/check-tls).

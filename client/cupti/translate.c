@@ -128,7 +128,7 @@ static uint32_t ordinal_of(const struct ckc_client *c, uint32_t device)
 	return device;
 }
 
-/* What all records of the GPU's work have, in the program's numbers and times. */
+/* Members of all records of the GPU's work, in the program's numbers and times. */
 #define COMMON(c, r)                                                                               \
 	.kind = (r)->kind, .start = local_time((c)->cupti, (r)->start),                            \
 	.end = local_time((c)->cupti, (r)->end), .device = ordinal_of(c, r->device),               \

@@ -48,7 +48,7 @@ struct ckc_client {
 	_Atomic bool initialized; /* cuInit succeeded */
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
-	ck_hello_more offers; /* empty: the server does not say what it knows */
+	ck_hello_more offers; /* empty: the server did not send it */
 	ck_hello_rules rules;
 	ck_hello_shadows shadows_offer;
 	ck_hello_lanes lanes_offer;   /* 0: the server does not say how many there may be */
@@ -100,7 +100,7 @@ extern struct ckc_client *ckc_client_default __attribute__((visibility("hidden")
 extern __thread struct ckc_client *ckc_thread_client
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 struct ckc_client *ckc_client_first(void);
-/* The process's first session, which also holds what belongs to all. */
+/* The process's first session, which also has the objects of all. */
 static inline struct ckc_client *ckc_client_root(void)
 {
 	struct ckc_client *c = __atomic_load_n(&ckc_client_default, __ATOMIC_ACQUIRE);
@@ -120,7 +120,7 @@ struct ckc_client *ckc_client_create(void);
 /* Connect @c if it is not yet connected. Returns 0 or the error for cuInit; an error is printed
  * once. */
 CUresult ckc_session_open(struct ckc_client *c);
-/* What -errno of a channel means to the user. */
+/* -errno of a channel, in words for the user. */
 const char *ckc_wire_error(int ret);
 /* Give up the session: @why is printed once, and then every call returns DEVICE_UNAVAILABLE.
  * Returns when that is the case, so that no program ends between the error and the line. */

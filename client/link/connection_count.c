@@ -26,7 +26,7 @@ size_t ckc_connection_count_sample(const struct ckc_connection_count *n)
 	return n->now * SAMPLE;
 }
 
-/* Is it a fourth faster than the best one? Twice as fast is what twice as many could be. */
+/* Is it a fourth faster than the best one? Twice as many could be twice as fast. */
 static bool is_faster(const struct ckc_connection_count *n, uint64_t rate)
 {
 	return rate > n->rate + n->rate / 4;

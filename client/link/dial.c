@@ -226,7 +226,7 @@ static int dial_anywhere(struct ckc_connection *at, struct ck_chan *chans[CKC_DI
 	return -ENODEV;
 }
 
-/* What the environment says about TLS. */
+/* The settings of TLS in the environment. */
 static int learn_trust(struct ckc_connection *at)
 {
 	char why[CK_TLS_WHY];

@@ -69,8 +69,8 @@ const char *ckc_dial_wish(const struct ckc_connection *at);
 /* Limit of the time for connecting, and for the first reply on a connection. */
 int ckc_dial_timeout_ms(void);
 
-/* What follows an error of connecting: nothing, or the next server, or that the process goes on
- * without it. */
+/* The consequence of an error of connecting: nothing, or the next server, or that the process goes
+ * on without it. */
 const char *ckc_dial_rest(const struct ckc_connection *at);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * client/link/hello.c - the first message of a session, and what the server's reply means.
+ * client/link/hello.c - the first message of a session, and the server's reply.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -129,7 +129,7 @@ static bool_t code_reply(XDR *xdrs, struct ckc_client *c)
 	return ok;
 }
 
-/* What @error of a hello means. */
+/* The CUDA error for @error of a hello. */
 static const char *explain_error(const struct ckc_connection *at, int error, char *room,
 				 size_t size)
 {

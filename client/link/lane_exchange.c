@@ -229,7 +229,7 @@ int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 		ret = xid == lane->answered ? take_results(lane, &record, offset, x) : -EPROTO;
 	lane->busy = lane->answered != lane->sent;
 	if (!lane->busy || ret < 0)
-		ck_chan_reclaim(lane->chan); /* the caller may reuse what it lent */
+		ck_chan_reclaim(lane->chan); /* the caller may reuse the lent memory */
 	return ret;
 }
 

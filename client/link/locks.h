@@ -61,7 +61,7 @@ enum ck_rank {
 	CK_RANK_ALLOCATIONS = CK_RANK_LEAF,   /* the table of known memory */
 	CK_RANK_TEXTURES = CK_RANK_LEAF,      /* texture and surface objects */
 	CK_RANK_TENSOR_MAPS = CK_RANK_LEAF,   /* tensor descriptors that were encoded before */
-	CK_RANK_SHADOWS = CK_RANK_LEAF,	      /* shadowed memory: what the server has of it */
+	CK_RANK_SHADOWS = CK_RANK_LEAF,	      /* shadowed memory: the server's bytes */
 	CK_RANK_BUSY = CK_RANK_LEAF,	      /* memory that copies between servers use */
 	CK_RANK_BRIDGES = CK_RANK_LEAF,	      /* connections between servers, for copies */
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */

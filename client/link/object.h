@@ -161,7 +161,7 @@ struct ckc_module {
 	unsigned int variable_count;
 };
 
-/* What allocations of a pool take of the session's arena; the rest is known to the server. */
+/* The bytes of a pool's allocations in the session's arena; the server knows the rest. */
 struct ckc_pool_use {
 	_Atomic uint64_t used, used_high;	  /* bytes */
 	_Atomic uint64_t reserved, reserved_high; /* whole chunks; kept when freed */

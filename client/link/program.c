@@ -219,7 +219,7 @@ static int put_module(const struct reading *r, const char *module, char out[CKC_
 	return put_name(before, base_of(module), out);
 }
 
-/* What an argument is. */
+/* Kinds of arguments. */
 enum kind { SCRIPT, OPTION, CODE, DONE };
 
 /* The program is @module, unless that runs another one. */

@@ -1,6 +1,5 @@
 /*
- * client/link/program.h - what the program is called: in the server's lists, log, metrics and audit
- * log.
+ * client/link/program.h - the program's name, in the server's lists, log, metrics and audit log.
  */
 #ifndef CK_CLIENT_LINK_PROGRAM_H
 #define CK_CLIENT_LINK_PROGRAM_H

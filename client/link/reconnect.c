@@ -23,7 +23,7 @@ CK_LOG_DEFINE("client");
 #define PAUSE_FIRST_MS 20 /* between two attempts; doubled each time */
 #define PAUSE_LAST_MS 1000
 #define TELL_MS 1000	  /* a shorter cut is not worth a line */
-#define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
+#define LISTEN_NS 1000000 /* between two looks at new bytes, while they come fast */
 #define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
 #define BYE_MS 500
 #define BACK_MS 5000	/* for the reply that a program from files has waited for */
@@ -100,8 +100,8 @@ static void tell_back(struct ckc_client *c)
 	k->pause_ms = PAUSE_FIRST_MS;
 }
 
-/* Has the program closed what watches the connections? Then the session is lost: other connections
- * would be closed next. */
+/* Has the program closed the descriptors that watch the connections? Then the session is lost:
+ * other connections would be closed next. */
 static bool is_unwatched(struct ckc_client *c)
 {
 	if (!ck_links_unwatched(c->keeping.links))

@@ -13,7 +13,7 @@ struct ck_chan;
 struct ck_link;
 
 /* Ask the server to continue the channel of @link over @connection, from byte @received of
- * what it has sent. 0 or -errno. */
+ * its sent bytes. 0 or -errno. */
 int ckc_reconnect_link_send(struct ckc_client *c, const struct ck_link *link,
 			    struct ck_chan *connection, uint64_t received);
 

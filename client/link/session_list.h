@@ -4,7 +4,7 @@
  *
  * A message goes to one session. With a single server nothing is to be decided: `ckc_many` is
  * false, and a thread's session is the first one. With several, a thread has a route, which follows
- * what a call is about:
+ * the subject of a call:
  *
  * - at the beginning of a call, it is the session of the current context ("home");
  * - a handle, or a device, of another session changes it;

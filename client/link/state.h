@@ -35,7 +35,7 @@ struct ckc_connection {
 	const char *wish;
 	const struct ck_server_entry
 		*entry;	  /* the same, with the devices; NULL: of the environment */
-	const char *rest; /* what follows if there is no session, for messages; NULL: nothing */
+	const char *rest; /* the consequence of no session, for messages; NULL: none */
 	bool hurried;	  /* if it has no session, there is another choice: do not wait for one */
 	/* the servers that the wish stands for, while connecting */
 	struct ck_server_addresses *places;

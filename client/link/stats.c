@@ -23,7 +23,7 @@
 
 CK_LOG_DEFINE("client");
 
-#define TRACE_TAIL 160 /* bytes for what follows the arguments */
+#define TRACE_TAIL 160 /* bytes for the text behind the arguments */
 
 bool ckc_stats_on, ckc_trace_on;
 
@@ -41,8 +41,8 @@ static bool env_is_enabled(const char *name)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
-/* Where the trace goes to, for as long as one line: a program may close what it does not know. -1:
- * failed. */
+/* Where the trace goes to, for as long as one line: a program may close descriptors that it does
+ * not know. -1: failed. */
 static int open_trace(void)
 {
 	const char *where = ck_env_string("CRICKET_TRACE");

@@ -48,7 +48,8 @@ CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, s
 CUresult ckc_call_fd(uint32_t proc, void *args, void *res, struct ck_private_fd *fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
- * what must come through while a stream, and with it perhaps the command stream, is held up. */
+ * messages that must come through while a stream, and with it perhaps the command stream, is held
+ * up. */
 CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res);
 
 /*

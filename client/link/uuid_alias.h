@@ -12,7 +12,7 @@
 
 #include "client/link/client.h"
 
-/* Change what the servers have said about their devices. Call once, when all sessions are open. */
+/* Change the servers' answers about their devices. Call once, when all sessions are open. */
 void ckc_uuid_alias_make(void);
 
 /* The PCI domain that a device of session @c has in the pool. */

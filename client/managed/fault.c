@@ -41,9 +41,8 @@ struct fault {
 static struct ck_mutex start_lock = CK_MUTEX(CK_RANK_FAULT);
 static bool started;
 
-/*
- * What waits for a thread to serve it. Faults in host functions have a queue of their own: another
- * fault may wait for work of the device, and that for the function.
+/* Faults that wait for a thread to serve them. Faults in host functions have a queue of their own:
+ * another fault may wait for work of the device, and that for the function.
  */
 static struct queue {
 	sem_t bell; /* not a descriptor: programs close descriptors they do not know */
@@ -103,7 +102,7 @@ static void die_of_fault(int sig, const siginfo_t *info)
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 }
 
-/* Do what the system would do for the program's signal action. */
+/* Do the same as the system would do for the program's signal action. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction action;

@@ -174,7 +174,7 @@ static struct run find_run(const struct ck_ranges *table, const struct ckc_manag
 /*
  * The kernel limits the number of mappings, and protecting a part of one makes two of it. Ranges
  * side by side may be one mapping: release all of them together, which needs none more. If that is
- * impossible, too, the program could read what the device has changed since: end the session.
+ * impossible, too, the program could read pages that the device has changed since: end the session.
  */
 static void release_neighbours(const struct ckc_managed *m)
 {

@@ -80,13 +80,13 @@ CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
 /*
  * Let the calls of this thread wait for no commands but those that have sent pages of @m, and, as
  * no function is part of such a wait, those that have waited. A host function may need the lock,
- * and all other commands may wait for it. Returns what to end with.
+ * and all other commands may wait for it. Returns the value for the end.
  */
 bool ckc_pages_aside(const struct ckc_managed *m);
 void ckc_pages_aside_end(bool was);
 /* Commands have sent pages of @m. */
 void ckc_pages_sent(struct ckc_managed *m);
-/* Set what the range is attached to. */
+/* Set the stream to which the range is attached. */
 void ckc_pages_attach(struct ckc_managed *m, unsigned int attach, uint64_t stream);
 /* Remove a range and free it. */
 void ckc_pages_drop(struct ckc_managed *m);
@@ -149,8 +149,8 @@ void ckc_pages_mark_dirty(struct ckc_managed *m, size_t first, size_t last);
 void ckc_pages_release(struct ckc_managed *m, size_t first, size_t last, bool write);
 /*
  * Clean pages of attached memory may have been fetched before a kernel in another stream wrote
- * them. The program has learned that work is done: fetch them again when they are accessed. What
- * the program has written counts.
+ * them. The program has learned that work is done: fetch them again when they are accessed. Pages
+ * that the program has written stay valid.
  */
 void ckc_pages_invalidate_clean(struct ckc_managed *m);
 /* --- page_access.c */

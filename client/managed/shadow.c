@@ -25,7 +25,7 @@ struct ckc_shadow {
 	uint64_t number;
 	size_t size;
 	char *alias;
-	unsigned char *known; /* what the server has; under the lock of the shadows */
+	unsigned char *known; /* the server's bytes; under the lock of the shadows */
 	uint16_t *idle;	      /* of each page; under the lock of the pages */
 	unsigned char *list;  /* room for the changes of a chunk, likewise */
 };

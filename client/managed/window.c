@@ -76,8 +76,8 @@ static int map_alias(struct ck_window *w, uint64_t at, size_t size, size_t shado
 	uint64_t end = at + size;
 	int fd;
 
-	/* it tells what pages were touched; it may be beyond the limit of files (ulimit -f), or not
-	 * permitted: then there is none */
+	/* it tells which pages were touched; it may be beyond the limit of files (ulimit -f), or
+	 * not permitted: then there is none */
 	ck_private_fd_memory(&w->file, "cricket window", size + shadows, true);
 	fd = ck_private_fd_recent(&w->file);
 	w->alias = mmap(NULL, size + shadows, PROT_READ | PROT_WRITE,

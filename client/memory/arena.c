@@ -19,7 +19,7 @@ CK_LOG_DEFINE("client");
 #define SMALL_LEASE (16 * CK_CHUNK)	/* chunks to ask for when an allocation below one waits */
 #define OFFER_NS ((uint64_t)3000000000) /* the server waits twice as long */
 #define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
-#define TRIES 64			/* others may take what is returned */
+#define TRIES 64			/* others may take the returned memory */
 
 static struct ckc_arena *get_arena(void)
 {
@@ -243,10 +243,10 @@ static CUresult lease_memory(struct ckc_arena *all, CUdevice device, size_t size
 }
 
 /*
- * The server has no room for @size bytes: take them from what has come meanwhile, by a lease or a
- * free of another thread. If they do not fit there, return it, so that a larger lease has room;
- * and ask other sessions to do so. @again: as much seemed to be free before, so more is needed.
- * False: there is no more. *@at is 0 if nothing was taken.
+ * The server has no room for @size bytes: take them from memory that has come meanwhile, by a lease
+ * or a free of another thread. If they do not fit there, return it, so that a larger lease has
+ * room; and ask other sessions to do so. @again: as much seemed to be free before, so more is
+ * needed. False: there is no more. *@at is 0 if nothing was taken.
  */
 static bool make_room(struct ckc_arena *all, CUdevice device, size_t size, bool again,
 		      const struct ckc_user *user, uint64_t *at)

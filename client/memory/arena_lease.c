@@ -22,12 +22,12 @@
 
 CK_LOG_DEFINE("client");
 
-#define FREE_LEAST ((size_t)64 << 20)  /* what a session of any size has free, */
-#define FREE_AT_REST ((size_t)8 << 20) /* and what it keeps while it allocates nothing */
+#define FREE_LEAST ((size_t)64 << 20)  /* a session of any size has this free, */
+#define FREE_AT_REST ((size_t)8 << 20) /* and keeps this while it allocates nothing */
 #define FREE_MOST ((size_t)1 << 30)
 #define UNITS_MIN ((size_t)256 << 20) /* a lease of this size is in units instead of chunks */
 #define SHARE 64		      /* of a device, at most this part */
-#define RECALLED_SHARE 16	      /* the same for what an earlier run has used */
+#define RECALLED_SHARE 16	      /* the same for the bytes of an earlier run */
 #define LEVELS 56		      /* up to 3.5 TiB */
 #define PATIENCE_NS ((uint64_t)1000000000)
 #define GROWTH_NS ((uint64_t)50000000) /* the server waits longer for the return of memory */
@@ -268,7 +268,7 @@ void ckc_arena_watch(struct ckc_client *c)
 		ck_debug("no thread: other sessions cannot have this one's free memory");
 }
 
-/* --- recall: what earlier runs of the program have used (client/modules/answer_store.c) */
+/* --- recall: the memory of earlier runs of the program (client/modules/answer_store.c) */
 
 /* Four levels for each power of two, from 256 MiB on: the first lease is as large. */
 static size_t bytes_of(unsigned int level)

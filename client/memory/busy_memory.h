@@ -1,7 +1,7 @@
 /*
  * client/memory/busy_memory.h - device memory that a copy between two servers uses. Such a copy
  * waits in a stream of one of them; the other one knows nothing of it, and would give the memory to
- * the next allocation when it is freed. And the copy may see what the other one has done by then: a
+ * the next allocation when it is freed. And the copy may see the other one's work until then: a
  * wait for that is no longer a matter of the order of messages alone.
  */
 #ifndef CK_CLIENT_MEMORY_BUSY_MEMORY_H

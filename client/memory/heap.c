@@ -74,7 +74,7 @@ void ckc_heap_cancel_place(struct ckc_heap *heap, uint64_t at)
 	ck_ranges_remove(heap->leased, at, NULL);
 }
 
-/* Note what the lease at @at is. */
+/* Note the lease at @at. */
 static void confirm_lease(struct ckc_heap *heap, uint64_t at, void *what)
 {
 	const struct ck_range *r = ck_ranges_find(heap->leased, at);

@@ -25,7 +25,7 @@
 struct ckc_heap;
 struct ckc_context;
 
-/* The last use of freed memory: all work of @context up to a command, or what one stream has. */
+/* The last use of freed memory: all work of @context up to a command, or that of one stream. */
 struct ckc_use {
 	uint64_t command; /* 0: the use is over */
 	struct ckc_context *context;

@@ -43,7 +43,7 @@ static bool host_find(const void *p, struct ckc_allocation *a)
 	return ckc_allocation_find((uintptr_t)p, a) && !ckc_kind_on_device(a->kind);
 }
 
-/* Can the GPUs of the current session use the memory? Not what another server shares. */
+/* Can the GPUs of the current session use the memory? Not memory that another server shares. */
 static bool is_of_session(const struct ckc_allocation *a)
 {
 	return likely(!ckc_many) || ckc_gpu_client(a->device) == ckc_client_current();

@@ -89,7 +89,7 @@ static bool is_reached(uint64_t p, const struct ckc_allocation *a)
 	       (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
 }
 
-/* What can be done with the memory. */
+/* The permitted uses of the memory. */
 static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 				    const struct ckc_allocation *a)
 {
@@ -115,7 +115,7 @@ static struct answer answer_ability(CUpointer_attribute attribute, uint64_t p,
 	}
 }
 
-/* What the memory is, and where it lies; or what can be done with it. */
+/* The kind of memory, and its place; or its permitted uses. */
 static struct answer answer_known(CUpointer_attribute attribute, uint64_t p,
 				  const struct ckc_allocation *a)
 {

@@ -49,7 +49,7 @@ struct ckc_reservations { /* reservation.c */
 	bool tried;
 };
 
-/* What the arena knows of one device. */
+/* The arena's records of one device. */
 struct ckc_arena_device {
 	struct ckc_heap *heap; /* NULL: none */
 	bool tried;	       /* to make the heap */
@@ -59,7 +59,7 @@ struct ckc_arena_device {
 	unsigned int asking; /* threads that ask for more memory than they take */
 	uint64_t hold_until; /* no thread asks in advance, up to this time */
 	bool recalled;	     /* recall_size has been looked up */
-	size_t recall_size;  /* what earlier runs have used */
+	size_t recall_size;  /* the bytes of earlier runs */
 	unsigned int level;  /* how much this run has used */
 	/* pool_use.c */
 	struct ckc_pool_use standard; /* of the default pool */

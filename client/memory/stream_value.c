@@ -19,7 +19,7 @@ static CUresult enter_stream(CUstream handle, uint64_t *ctx, uint64_t *stream)
 	return err ? err : ckc_stream_id(handle, stream);
 }
 
-/* A stream may wait for what the program does next. */
+/* A stream may wait for the program's next call. */
 static void note_wait(void)
 {
 	atomic_store(&ckc_client_current()->memory->arena.values, true);

@@ -28,9 +28,8 @@ static CUresult open_to_program(uint64_t at, size_t size)
 }
 
 /*
- * Send what the program has written to mappings of such memory in [at, at+size): they may end while
- * these bytes are in its pages only, and the memory be mapped at another place. @end: they have
- * ended.
+ * Send the program's changes in mappings of such memory in [at, at+size): they may end while these
+ * bytes are in its pages only, and the memory be mapped at another place. @end: they have ended.
  */
 static void close_to_program(uint64_t at, size_t size, bool end)
 {
@@ -68,7 +67,7 @@ static size_t translate_access(CUdeviceptr ptr, const CUmemAccessDesc *desc, siz
 							.id = a.device};
 		if (!ours || each.location.id != a.device) {
 			out[n++] = each;
-		} else if (own == count) { /* once, with what either side may do */
+		} else if (own == count) { /* once, with the rights of both sides */
 			own = n;
 			out[n++] = each;
 		} else {

@@ -1,5 +1,5 @@
 /*
- * client/modules/cluster.c - clusters: a check of what a launch asks for, and the occupancy of a
+ * client/modules/cluster.c - clusters: a check of a launch's request, and the occupancy of a
  * configuration.
  */
 #include <stddef.h>
@@ -61,7 +61,7 @@ struct question {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 };
 
-/* Fill in what the configuration says; returns the bytes of @key that count. */
+/* Fill in the configuration's attributes; returns the bytes of @key that count. */
 static size_t fill_question(struct question *key, const CUlaunchConfig *c,
 			    const CUlaunchAttribute *attributes, unsigned int n)
 {

@@ -47,7 +47,7 @@ static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64
 
 /*
  * Check the kernel's own limits. The image gives an estimate. Before a launch is refused because of
- * it, ask the driver (the answer is cached): only the driver knows what it reserves.
+ * it, ask the driver (the answer is cached): only the driver knows its reserved bytes.
  */
 static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, CUdevice dev,
 			     uint64_t threads)

@@ -1,5 +1,5 @@
 /*
- * client/modules/launch_pack.c - what is sent of a launch: its parameters and attributes.
+ * client/modules/launch_pack.c - a launch on the wire: its parameters and attributes.
  */
 #include <string.h>
 

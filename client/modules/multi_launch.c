@@ -1,7 +1,8 @@
 /*
  * client/modules/multi_launch.c - a cooperative launch on several devices, in one message.
  *
- * The message is one-way, as for other launches, so what the driver would refuse is refused here.
+ * The message is one-way, as for other launches, so the client refuses all that the driver would
+ * refuse.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -49,7 +49,7 @@ static bool may_have_printed(struct ckc_client *c)
 }
 CK_HOOK(exit, printing, may_have_printed);
 
-/* The end of a context prints what its kernels have left. */
+/* The end of a context prints the rest of its kernels' output. */
 static void context_ended(struct ckc_context *context)
 {
 	struct ckc_printing *p = &context->client->modules->printing;

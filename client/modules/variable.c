@@ -72,7 +72,7 @@ struct variable {
 };
 
 /* Ask the server, and note the variable's memory. A managed variable whose pages cannot be here is
- * not found: the program would access what it has at that address itself. */
+ * not found: the program would access its own memory at that address. */
 static CUresult query_variable(struct ckc_module *m, const struct question *q,
 			       struct variable *found)
 {

@@ -1,5 +1,5 @@
 /*
- * client/nccl/batch.c - a batch of operations on its way to a session, and what comes after its
+ * client/nccl/batch.c - a batch of operations on its way to a session, and the work after its
  * outcome.
  */
 #include <stdatomic.h>

@@ -161,7 +161,7 @@ static void keep_first(ncclResult_t *first, ncclResult_t result)
 		*first = result;
 }
 
-/* What is waited for: batches with tickets. */
+/* Batches with tickets, for which a thread waits. */
 struct waits {
 	struct ckc_nccl_batch *batches;
 	uint64_t tickets[CK_SERVERS_MAX];

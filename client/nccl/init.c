@@ -35,7 +35,7 @@ static ncclResult_t take_context(struct ckc_context **context)
 
 /* --- one rank */
 
-/* What a call gives. */
+/* The arguments of a call. */
 struct rank {
 	ncclComm_t *comm;
 	int ranks, rank, ids;

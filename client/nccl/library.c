@@ -104,7 +104,7 @@ static ncclResult_t open_session(struct ckc_client **out)
 	return ckc_nccl_ready(*out);
 }
 
-/* In a pool, the oldest: all servers have what it has. */
+/* In a pool, the oldest: all servers have its functions. */
 ncclResult_t ckc_ncclGetVersion(int *version)
 {
 	struct ckc_client *c;

@@ -45,7 +45,7 @@ ncclResult_t ckc_nccl_comm_ranks(struct ckc_nccl_comm *comm, int *ranks);
 
 /* --- batch.c */
 
-/* What comes after the outcome of a batch, for one of its operations. */
+/* The work after the outcome of a batch, for one of its operations. */
 struct ckc_nccl_after {
 	struct ckc_nccl_comm *comm;    /* that the operation is about */
 	struct ckc_nccl_comm *newcomm; /* NULL unless it makes one */
@@ -103,9 +103,9 @@ ncclResult_t ckc_nccl_fetch(struct ckc_nccl_batch *b, uint64_t ticket, unsigned 
 
 /* --- async_errors.c */
 
-/* The program asks for the outcome of @b later. Takes what @b has. */
+/* The program asks for the outcome of @b later. Takes the content of @b. */
 ncclResult_t ckc_nccl_pending_put(struct ckc_nccl_batch *b, uint64_t ticket);
-/* The outcome of what is pending for @comm: ncclInProgress, or the result. Waits at most @ms. */
+/* The outcome of pending work for @comm: ncclInProgress, or the result. Waits at most @ms. */
 ncclResult_t ckc_nccl_pending_ask(struct ckc_nccl_comm *comm, unsigned int ms);
 /* Wait a while for it. False: it is still in progress. */
 bool ckc_nccl_pending_wait(struct ckc_nccl_comm *comm);
@@ -114,7 +114,7 @@ void ckc_nccl_pending_drop(struct ckc_nccl_comm *comm);
 
 /* --- config.c */
 
-/* What follows an operation that makes a communicator: @count items of @item bytes, and @config,
+/* The data behind an operation that makes a communicator: @count items of @item bytes, and @config,
  * which may be NULL. The caller frees *@extra. */
 ncclResult_t ckc_nccl_config_pack(const void *items, size_t item, int count,
 				  const ncclConfig_t *config, void **extra, size_t *size);

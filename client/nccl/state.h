@@ -43,14 +43,14 @@ struct ckc_nccl {
 	struct ckc_nccl_comm comms[CK_NCCL_COMMS];
 	unsigned int used; /* no communicator has had a number from here on */
 	_Atomic uint64_t tickets;
-	struct ck_mutex open_lock; /* with what follows, while the server is asked */
+	struct ck_mutex open_lock; /* with the members below, while the server is asked */
 	bool asked;
 	ncclResult_t opened;
 	int version;
 	/* of the process's first session: the last error that the client has found, or the server
 	 * has told */
 	char text[CKC_NCCL_TEXT];
-	char told[CKC_NCCL_TEXT]; /* what ncclGetLastError has returned */
+	char told[CKC_NCCL_TEXT]; /* the latest result of ncclGetLastError */
 };
 
 #endif

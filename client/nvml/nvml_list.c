@@ -118,7 +118,7 @@ static bool is_text(const nvmlDeviceGetUUID_res *r)
 	return r->uuid.uuid_len > 0 && r->uuid.uuid_val[r->uuid.uuid_len - 1] == '\0';
 }
 
-/* Find @uuid, what a server has answered, among the devices of the current session. */
+/* Find @uuid, a server's answer, among the devices of the current session. */
 static bool find_uuid(const nvmlDeviceGetUUID_res *uuid, unsigned int *ordinal)
 {
 	const struct ckc_client *c = ckc_client_current();

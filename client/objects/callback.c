@@ -62,8 +62,8 @@ static struct ckc_callback_entry *find_entry(const struct ckc_callbacks *all, ui
 	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
 }
 
-/* May it write the program's data? What is neither the program's nor in a stream, a notice of the
- * server's, does not. */
+/* May it write the program's data? A function that is neither the program's nor in a stream, a
+ * notice of the server's, does not. */
 static bool may_write(const struct ckc_callback *callback)
 {
 	return !callback->ours || callback->in_stream;

@@ -1,5 +1,5 @@
 /*
- * client/objects/capture.h - the streams that are being captured, and what a capture forbids.
+ * client/objects/capture.h - the streams that are being captured, and calls that a capture forbids.
  *
  * Frameworks query this before almost every call, so the client keeps track: a capture spreads to
  * other streams only by calls of the application. The server always captures in relaxed mode,

@@ -81,7 +81,7 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 	return err;
 }
 
-/* What the server has found in place of zeros, and the groups that it has made. */
+/* The values that the server has put in place of zeros, and its new groups. */
 static CUresult copy_groups(const ck_resource_groups_res *r, CUdevResource *result,
 			    CUdevResource *remainder, CU_DEV_SM_RESOURCE_GROUP_PARAMS *params,
 			    unsigned int count)

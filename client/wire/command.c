@@ -296,7 +296,7 @@ bool ckc_command_stop(struct ckc_client *c)
 		ckc_command_write_all(c);
 	}
 	stuck = cmd->writing;
-	/* a socket that closes with unread bytes takes back what it has sent */
+	/* a socket that closes with unread bytes discards the bytes that it has sent */
 	if (cmd->chan && !stuck && !cmd->broken)
 		stream_is_accepted(cmd);
 	ck_unlock(&cmd->lock);

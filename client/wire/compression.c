@@ -80,7 +80,7 @@ bool ckc_compression_pays_unmeasured(struct ckc_client *c, uint32_t proc)
 	       load_relaxed(&c->lanes.round_trip_ns) >= CKC_FAR_NS;
 }
 
-/* Have copies been compressed for so long that one should show what the network can do? */
+/* Have copies been compressed for so long that one should measure the network without? */
 static bool is_due(struct ckc_compression *p, size_t size)
 {
 	return (double)load_relaxed(&p->unproven_ns) >

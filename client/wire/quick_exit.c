@@ -47,8 +47,8 @@ void ckc_leave(void)
 
 #ifdef CKC_LEAVE_CALLS
 
-/* What exit_group(2) does, and other libraries that have put their functions behind ours are passed
- * over. */
+/* The effects of exit_group(2), and other libraries that have put their functions behind ours are
+ * passed over. */
 static _Noreturn void end(int status)
 {
 	ckc_leave();

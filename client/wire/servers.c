@@ -30,7 +30,7 @@ static bool goes_on_without(void)
 	return pool && strcmp(pool, "any") == 0;
 }
 
-/* Connect @c to a server, as number @index of the list. @rest: what follows if that fails, for
+/* Connect @c to a server, as number @index of the list. @rest: the consequence if that fails, for
  * messages. @hurried: do not wait in its line. */
 static CUresult open_one(struct ckc_client *c, unsigned int index,
 			 const struct ck_server_entry *entry, const char *rest, bool hurried)
@@ -100,7 +100,7 @@ static CUresult open_list(const struct ck_server_list *list)
 
 /*
  * The same where another choice follows: all servers, or none. A session that has been given up
- * cannot begin again. So the process's first one, which holds what belongs to all, is the last to
+ * cannot begin again. So the process's first one, which has the objects of all, is the last to
  * begin.
  */
 static CUresult open_whole(const struct ck_server_list *list)

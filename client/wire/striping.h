@@ -31,7 +31,7 @@ enum {
 	CK_STRIPING_EVEN = 1, /* each thread gets an equal part; otherwise parts become smaller
 				 towards the end, so that all threads end at the same time */
 	CK_STRIPING_DOWN = 2, /* from the server */
-	CK_STRIPING_PLAIN = 4 /* the time shows what the network carries */
+	CK_STRIPING_PLAIN = 4 /* the time measures the network */
 };
 
 /* Connections per copy in the direction that @flags name: as configured, else up to four while

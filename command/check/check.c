@@ -24,7 +24,7 @@ static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 struct check {
 	json_t *report;
 	const struct ckx_server *server;
-	const char *name;      /* what the user calls the server; empty: this host's */
+	const char *name;      /* the user's name of the server; empty: this host's */
 	char at[CKX_TEXT + 8]; /* the address that was tried last */
 };
 
@@ -79,7 +79,7 @@ static void add_failed_step(struct check *c, const char *name, int error, const 
 	json_object_set_new(c->report, "ok", json_false());
 }
 
-/* What the client is, and what runs it here. */
+/* The client, and the program that runs it here. */
 static void check_client(struct check *c)
 {
 	char folder[CKX_PATH], text[CKX_PATH + sizeof(CKX_NOT_LOADED) + 16];

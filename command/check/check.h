@@ -34,7 +34,7 @@ struct ckx_advice {
  * there is no such step. */
 const struct ckx_advice *ckx_advice_find(const char *step, int error, const char *message);
 
-/* What stands in the place of words of a row. */
+/* Replacements of words in a row. */
 struct ckx_advice_words {
 	const char *server, *host, *pin; /* pin empty: unknown */
 };

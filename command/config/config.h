@@ -9,8 +9,8 @@
  *     token-file = /etc/cricket/lab.token
  *     tls-pin = sha256:...         # and the others of tls.h
  *
- * The user's file comes before the system's: it may name a default of its own, and what it says of
- * a server replaces the system's section of that name.
+ * The user's file comes before the system's: it may name a default of its own, and its section of a
+ * server replaces the system's section of that name.
  */
 #ifndef CK_COMMAND_CONFIG_CONFIG_H
 #define CK_COMMAND_CONFIG_CONFIG_H

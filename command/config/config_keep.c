@@ -110,7 +110,7 @@ int ckx_config_keep(const struct ckx_entry *e)
 		ret = in || errno == ENOENT ? 0 : -errno;
 		if (ret == 0)
 			write_section(in, file.out, e);
-		if (in && ferror(in)) /* what is left would lose sections */
+		if (in && ferror(in)) /* the rest would lose sections */
 			ret = -EIO;
 		if (ret < 0)
 			ck_replace_end(&file, false);

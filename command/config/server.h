@@ -32,7 +32,7 @@ struct ckx_server {
 /* Does @option (NULL: none) mean the emulated GPU? Neither 0 nor 1: -errno, printed. */
 int ckx_server_is_emulated(const char *option);
 
-/* @option: NULL, or what the option says. Errors are printed: -EINVAL and others. */
+/* @option: NULL, or the option's value. Errors are printed: -EINVAL and others. */
 int ckx_server_find(const char *option, struct ckx_server *server);
 /* The same without the token. */
 int ckx_server_name(const char *option, struct ckx_server *server, char token_file[CKX_TEXT]);

@@ -1,5 +1,5 @@
 /*
- * command/config/tls.h - what a configuration file says about TLS with a server: the client's
+ * command/config/tls.h - a configuration file's settings of TLS with a server: the client's
  * variables, by shorter names.
  *
  *     tls = require                # CRICKET_TLS
@@ -31,7 +31,7 @@ struct ckx_tls {
 /* The place of the setting that a file calls @key, NULL: there is none. */
 char *ckx_tls_find(struct ckx_tls *tls, const char *key);
 
-/* What a file calls a setting. */
+/* The name of a setting in a file. */
 const char *ckx_tls_key(enum ckx_tls_setting setting);
 
 /* The variable of a setting, and its value; NULL: the file says nothing, or the variable is set,

@@ -119,7 +119,7 @@ int ckx_token_keep(const char *address, const char *token)
 		found = copy_others(in, file.out, address);
 		if (token)
 			fprintf(file.out, "%s %s\n", address, token);
-		if (in && ferror(in)) { /* what is left would lose tokens */
+		if (in && ferror(in)) { /* the rest would lose tokens */
 			ck_replace_end(&file, false);
 			ret = -EIO;
 		} else {

@@ -16,7 +16,7 @@
 #define LIST_MAX 65536		    /* bytes, as for the server */
 #define SINGLE "the token's holder" /* the identity of all who have a server's only token */
 
-/* The text of @file, and what it is (ck_token_file_check()). -errno; *@line: what is wrong, if not
+/* The text of @file, and its kind (ck_token_file_check()). -errno; *@line: what is wrong, if not
  * 0. */
 static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 {
@@ -109,7 +109,7 @@ static json_t *filter_entries(const json_t *list, const char *identity)
 	return kept;
 }
 
-/* What all users of the host may see of a report too (docs/status.md), and the GPUs. */
+/* The parts of a report that all users of the host may see too (docs/status.md), and the GPUs. */
 static const char *const common[] = {
 	"version",	"release", "driver",	    "pid",    "session_count",
 	"max_sessions", "time",	   "waiting_count", "spares", "gpus",

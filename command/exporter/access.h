@@ -20,7 +20,7 @@ struct ckx_access {
 /* One who asks. */
 struct ckx_asker {
 	bool all;		     /* sees everything */
-	char identity[CKX_IDENTITY]; /* else: what is of this identity */
+	char identity[CKX_IDENTITY]; /* else: only rows of this identity */
 };
 
 /* Is @file usable? -errno, printed. */
@@ -29,8 +29,8 @@ int ckx_access_check(const char *file);
 /* Who has @secret, a password or a token, or none (NULL)? False: one who may see nothing. */
 bool ckx_access_find(const struct ckx_access *access, const char *secret, struct ckx_asker *asker);
 
-/* Of the server's status @report, what @asker may see, as a new reference; accepts NULL. NULL: out
- * of memory. */
+/* The part of the server's status @report that @asker may see, as a new reference; accepts NULL.
+ * NULL: out of memory. */
 json_t *ckx_access_filter(json_t *report, const struct ckx_asker *asker);
 
 #endif

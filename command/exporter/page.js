@@ -148,7 +148,7 @@ function addMore(row, session) {
 	row.children[1].append(more);
 }
 
-// Rows stay those of their sessions, with what is focused or open in them.
+// Rows stay those of their sessions, with their focus and open parts.
 function showSessions(report) {
 	const body = byId("sessions"), words = byId("filter").value.trim().toLowerCase();
 	const old = new Map([...body.children].map((row) => [row.dataset.session, row]));

@@ -49,7 +49,7 @@ struct page {
 	char *(*make)(struct ckx_serve *s, const struct ckx_asker *asker, int *status);
 };
 
-/* What @asker may see of the server's state; NULL: it does not answer. */
+/* The part of the server's state that @asker may see; NULL: it does not answer. */
 static json_t *report_for(struct ckx_serve *s, const struct ckx_asker *asker)
 {
 	json_t *report = ckx_watch_report(s->watch), *shown = ckx_access_filter(report, asker);

@@ -74,7 +74,7 @@ int ckx_fetch_open(const struct ckx_server *server, struct ckx_fetch *f)
 	return ret;
 }
 
-/* One of them, which is kept only if it is what the list says. */
+/* One of them, which is kept only if it is as the list says. */
 static int take_one(struct ckx_fetch *f, const ck_file *file,
 		    int (*take)(void *data, const ck_file *file, const void *bytes), void *data)
 {

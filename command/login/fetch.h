@@ -24,7 +24,7 @@ int ckx_fetch_bytes(struct ckx_fetch *fetch,
 
 void ckx_fetch_close(struct ckx_fetch *fetch);
 
-/* --- what a server says of the client that it has (CK_FILES) (files.c) */
+/* --- a server's list of its client's files (CK_FILES) (files.c) */
 
 #define CKX_FILES_WHY 600
 

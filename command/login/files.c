@@ -1,7 +1,8 @@
 /*
  * command/login/files.c - see fetch.h.
  *
- * The server is trusted with what runs here, but names from a network go nowhere else on this disk.
+ * The server is trusted with code that runs here, but names from a network go nowhere else on this
+ * disk.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -53,7 +53,7 @@ static const char *read_hidden(const char *server, char out[CKX_TOKEN])
 			sigaction(ends[i], &before[i], NULL);
 	}
 	hidden.c_lflag &= ~(tcflag_t)ECHO;
-	/* drops what came before the question */
+	/* drops input from before the question */
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
 	fprintf(stderr, "Token of %s: ", server);
 	line = fgets(out, CKX_TOKEN, stdin);

@@ -1,6 +1,6 @@
 /*
- * command/run/container.h - what a container needs so that its programs find the client and the
- * server: files of this host, and variables.
+ * command/run/container.h - the mounts and variables by which a container's programs find the
+ * client and the server: files of this host, and variables.
  *
  * The folder of the client is at CKX_CONTAINER_LIBRARY, this command in /usr/local/bin, and the
  * sockets of servers, the token and the files of TLS are in /run/cricket. The token is in a file,
@@ -28,7 +28,7 @@ struct ckx_container {
 	bool rootless;	      /* it has at most the rights of this user, without further groups */
 };
 
-/* What @wishes need, and a file with the token, for this user only, in ~/.config/cricket.
+/* The settings for @wishes, and a file with the token, for this user only, in ~/.config/cricket.
  * @rootless: as in struct ckx_container. -errno, printed; free it in any case. */
 int ckx_container_make(const struct ckx_wishes *wishes, bool rootless,
 		       struct ckx_container *container);

@@ -23,7 +23,7 @@
 static const struct option options[] = {{"server", required_argument, NULL, 's'},
 					{NULL, 0, NULL, 0}};
 
-/* Report @args, and get in @res what is left to be reported; freed by the caller. */
+/* Report @args, and get in @res the rest of them; freed by the caller. */
 static int report(const struct ckx_server *server, ck_ended_args *args, ck_ended_res *res,
 		  char why[CK_TLS_WHY])
 {

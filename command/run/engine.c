@@ -49,8 +49,8 @@ static int add_mount(struct words *w, const struct ckx_mount *m)
 			  m->inside);
 }
 
-/* The command line: @engine, its command, what the container needs, the rest of @argv. @id_file:
- * for the container's id, unless it is empty. */
+/* The command line: @engine, its command, the container's options, the rest of @argv. @id_file: for
+ * the container's id, unless it is empty. */
 static int make_words(struct words *w, const char *engine, int argc, char **argv,
 		      const struct ckx_container *c, const char *id_file)
 {

@@ -1,9 +1,9 @@
 /*
  * command/run/findings.c - see run.h.
  *
- * This process stays beside the program, its child, and reads what the emulated GPU's server writes
- * to standard error. That pipe ends when the server and its workers have ended, so nothing is
- * missed. A finding is a line of emu/ptx/memory/check_report.c or emu/ptx/run/fault.c.
+ * This process stays beside the program, its child, and reads the output of the emulated GPU's
+ * server to standard error. That pipe ends when the server and its workers have ended, so nothing
+ * is missed. A finding is a line of emu/ptx/memory/check_report.c or emu/ptx/run/fault.c.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

@@ -10,8 +10,8 @@
 #define CKX_PTXAS_VARIABLE "TRITON_PTXAS_PATH"
 #define CKX_PTX_VARIABLES 3
 
-/* What frameworks read that otherwise produce machine code; docs/emulator.md. The value NULL is the
- * path of this assembler. */
+/* Variables of frameworks that otherwise produce machine code; docs/emulator.md. The value NULL is
+ * the path of this assembler. */
 extern const struct ckx_ptx_variable {
 	const char *name, *value;
 } ckx_ptx_variables[CKX_PTX_VARIABLES];

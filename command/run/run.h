@@ -1,5 +1,5 @@
 /*
- * command/run/run.h - what `cricket run` does beside the program.
+ * command/run/run.h - processes of `cricket run` beside the program.
  */
 #ifndef CK_COMMAND_RUN_RUN_H
 #define CK_COMMAND_RUN_RUN_H

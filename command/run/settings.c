@@ -371,7 +371,7 @@ static int add_ptx(struct ckx_settings *s, const struct ckx_wishes *w)
 	return ret;
 }
 
-/* What the GPUs that the program wants come to. */
+/* The total of the GPUs that the program wants. */
 static int add_wishes(struct ckx_settings *s, const struct ckx_wishes *w, struct ckx_wish *wish,
 		      struct ckx_server *server)
 {

@@ -20,7 +20,7 @@ struct ckx_settings {
 	size_t count;
 };
 
-/* What the options of `run` and `env` say; the values belong to argv. */
+/* The options of `run` and `env`; the values belong to argv. */
 struct ckx_wishes {
 	const char *server, *devices, *gpus, *memory, *wait;
 	const char *sm;	       /* part of the multiprocessors */

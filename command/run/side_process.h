@@ -13,7 +13,7 @@ struct ckx_side_process {
 	const char *name; /* as ps shows it */
 	int pipe;	  /* a descriptor that it keeps; -1: none. It keeps no other one, */
 	bool speaks;	  /* but standard error, if this is set */
-	/* What the process does; it ends when this returns. */
+	/* The process's work; it ends when this returns. */
 	void (*work)(const struct ckx_side_process *aside, void *argument);
 	pid_t program; /* set by ckx_side_process_start */
 	/* set by ckx_side_process_start: readable when the program has ended; or -1 */

@@ -92,7 +92,7 @@ static void say_why(const struct ckx_fleet *f, const struct ckx_wish *w, const c
 	}
 }
 
-/* @source: what the user named. It is looked up again for each attempt, because files and DNS
+/* @source: the user's words. It is looked up again for each attempt, because files and DNS
  * change. */
 static int attempt_choice(const struct ckx_server *source, const struct ckx_wish *w,
 			  const char *rest, struct ckx_choice *choice)

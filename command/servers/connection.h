@@ -28,7 +28,7 @@ struct ckx_connection {
 	char why[CK_TLS_WHY]; /* of the first step that failed, with advice */
 };
 
-/* What -errno of a read or write on a connection means to the user. */
+/* -errno of a read or write on a connection, in words for the user. */
 const char *ckx_connection_error(int ret);
 
 void ckx_connection(const struct ckx_server *server, struct ckx_connection *reach);

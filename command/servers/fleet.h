@@ -38,10 +38,10 @@ int ckx_fleet_find(const struct ckx_server *server, struct ckx_fleet *fleet);
 int ckx_fleet_add(struct ckx_fleet *fleet, const struct ckx_server *server);
 void ckx_fleet_free(struct ckx_fleet *fleet);
 
-/* Ask all of them what they offer. */
+/* Ask all of them for their offers. */
 void ckx_fleet_ask(struct ckx_fleet *fleet);
 
-/* fleet_print.c: what they answered, as a table and as JSON. */
+/* fleet_print.c: their offers, as a table and as JSON. */
 void ckx_fleet_print(const struct ckx_fleet *fleet);
 void ckx_fleet_print_json(const struct ckx_fleet *fleet);
 

@@ -1,5 +1,5 @@
 /*
- * command/servers/fleet_print.c - what servers could give, as a table and as JSON; see fleet.h.
+ * command/servers/fleet_print.c - the offers of servers, as a table and as JSON; see fleet.h.
  */
 #include <errno.h>
 #include <jansson.h>

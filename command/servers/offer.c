@@ -1,5 +1,5 @@
 /*
- * command/servers/offer.c - ask a server what it could give; see offer.h.
+ * command/servers/offer.c - ask a server for its offer; see offer.h.
  */
 #include <errno.h>
 #include <string.h>

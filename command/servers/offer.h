@@ -1,6 +1,6 @@
 /*
- * command/servers/offer.h - what servers could give now: their sessions, and the memory of their
- * GPUs (CK_OFFER).
+ * command/servers/offer.h - the offers of servers: their sessions, and the memory of their GPUs
+ * (CK_OFFER).
  */
 #ifndef CK_COMMAND_SERVERS_OFFER_H
 #define CK_COMMAND_SERVERS_OFFER_H
@@ -44,8 +44,8 @@ struct ckx_offer {
 /* Ask one server. */
 void ckx_offer_ask(const struct ckx_server *server, struct ckx_offer *offer);
 
-/* Read the reply in @body: what a server says is within its limits afterwards, and has no commands
- * for terminals. 0 or -errno. */
+/* Read the reply in @body: the server's values are within their limits afterwards, and have no
+ * commands for terminals. 0 or -errno. */
 int ckx_offer_decode(const unsigned char *body, size_t size, struct ckx_offer *offer);
 
 /* Ask @count servers at the same time, and wait some seconds at most: offers[i] is of

@@ -7,7 +7,7 @@
 #include "command/servers/pick.h"
 #include "util/util.h"
 
-/* What one server could give to this program. */
+/* One server's offer to this program. */
 struct chance {
 	size_t candidate;
 	unsigned int priority, waiting, keys;

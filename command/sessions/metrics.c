@@ -240,7 +240,7 @@ static json_t *identities_of(const json_t *report)
 	return set;
 }
 
-/* What identities have used, also in sessions that have ended. The server keeps the number of rows
+/* The use by identities, also in sessions that have ended. The server keeps the number of rows
  * small. */
 static void put_identity_totals(FILE *out, const json_t *report)
 {

@@ -80,7 +80,7 @@ static int finish_process(pid_t pid, int out, const char *what)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CKX_OK : CKX_FAILED;
 }
 
-/* What a terminal shows; and the path of the control socket, which lies beside the one of status.
+/* The line for a terminal; and the path of the control socket, which lies beside the one of status.
  * -errno, printed. */
 static int describe_move(const char *server, const char *session, char what[CKX_WAIT_TEXT],
 			 char control[CK_UNIX_PATH_MAX + 8])

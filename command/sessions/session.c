@@ -102,7 +102,7 @@ static void print_reply(const json_t *reply)
 		printf("session %s\n", session);
 }
 
-/* What a terminal shows while @command does what @request says: the memory of the session is asked
+/* The line for a terminal while @command carries out @request: the memory of the session is asked
  * for. */
 static void describe_command(int fd, const char *command, const json_t *request,
 			     char what[CKX_WAIT_TEXT])

@@ -1,5 +1,5 @@
 /*
- * command/sessions/wait_display.h - what a terminal shows while a command takes long.
+ * command/sessions/wait_display.h - the line on a terminal while a command takes long.
  */
 #ifndef CK_COMMAND_SESSIONS_WAIT_DISPLAY_H
 #define CK_COMMAND_SESSIONS_WAIT_DISPLAY_H

@@ -103,7 +103,7 @@ static void remove_room(const struct copy *c)
 
 /* --- its sessions */
 
-/* Make session @i; *@line: what its client reads. */
+/* Make session @i; *@line: the line for its client. */
 static int restore_session(struct copy *c, int control, int i, char line[NAMES])
 {
 	char name[32], folder[CKX_PATH];
@@ -197,7 +197,7 @@ static _Noreturn void be_init(struct copy *c, int out)
 	_exit(0);
 }
 
-/* Pass on signals to process @pid (-errno: it has ended already), and what comes in pipes, until
+/* Pass on signals to process @pid (-errno: it has ended already), and bytes of pipes, until
  * @end can be read. */
 static void serve_process(struct copy *c, int end, pid_t pid)
 {

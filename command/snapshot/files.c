@@ -90,8 +90,7 @@ int ckx_snapshot_remove(struct ckx_snapshot *s)
 	return 0;
 }
 
-/* Remove what a `cricket snapshot` has left that was killed; the lock tells that none is at
- * work. */
+/* Remove the leftovers of a killed `cricket snapshot`; the lock tells that none is at work. */
 static int make_folder(struct ckx_snapshot *s)
 {
 	int ret = ckx_install_path_make(s->folder, 0700);

@@ -43,7 +43,7 @@ const char *ckx_snapshot_path(const struct ckx_snapshot *s, const char *file, ch
  * size. -errno, printed. */
 int ckx_snapshot_complete(const struct ckx_snapshot *s, json_t *about, uint64_t *bytes);
 
-/* Read what it is; NULL, printed: it is not there, not this user's, or of another release. */
+/* Read its description; NULL, printed: it is not there, not this user's, or of another release. */
 json_t *ckx_snapshot_read(const struct ckx_snapshot *s);
 /* Compare all files with the list. -errno, printed. */
 int ckx_snapshot_verify(const struct ckx_snapshot *s, const json_t *about);

@@ -1,6 +1,6 @@
 /*
  * command/snapshot/pipes.h - pipes at descriptors 0 to 2 of a program and of its copies, and this
- * process, which passes on what comes: CRIU opens them again by their paths in /proc, which would
+ * process, which passes on all bytes: CRIU opens them again by their paths in /proc, which would
  * set a file to its beginning, and is not possible for a socket.
  */
 #ifndef CK_COMMAND_SNAPSHOT_PIPES_H
@@ -24,7 +24,7 @@ void ckx_pipes_close_others(struct ckx_pipes *pipes);
 /* In a child that only passes the program's ends on: the program is to see the end of its input. */
 void ckx_pipes_close_ends(struct ckx_pipes *pipes);
 
-/* What to wait for; and what to do after that. Never waits for the program. */
+/* The descriptors to wait for; and the work after that. Never waits for the program. */
 void ckx_pipes_poll(const struct ckx_pipes *pipes, struct pollfd fds[CKX_PIPES]);
 void ckx_pipes_pass(struct ckx_pipes *pipes, const struct pollfd fds[CKX_PIPES]);
 

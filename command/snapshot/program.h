@@ -25,7 +25,7 @@ int ckx_program_start(struct ckx_program *p, char **argv, struct ckx_images *ima
 /* Wait until it is @ready. -ECHILD: it has ended; -EINTR: a signal ends this command; printed. */
 int ckx_program_wait(struct ckx_program *p, const struct ckx_ready *ready);
 
-/* End all its processes, and pass on the rest of what they have printed. */
+/* End all its processes, and pass on the rest of their output. */
 void ckx_program_end(struct ckx_program *p);
 
 /* The names of the sessions that its processes have, of the server at control socket @fd; at most

@@ -48,7 +48,7 @@ void ck_emu_mailbox_wake(_Atomic uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* --- what this process is asked to do, in the thread */
+/* --- requests to this process, in the thread */
 
 /* Wait for running work, and let no more in. */
 static CUresult lock_process(const struct ck_emu_mailbox *box)

@@ -72,7 +72,7 @@ static bool is_between(const struct ck_emu_box *box, struct ck_emu_memory *src,
 	       src->device != dst->device;
 }
 
-/* What a copy is, by the memory of its ends. @taken: its source was taken over from ordinary
+/* The kind of a copy, by the memory of its ends. @taken: its source was taken over from ordinary
  * memory. */
 static void box_describe(const struct ck_emu_box *box, bool taken, uint32_t correlation,
 			 uint8_t flags, union ck_cupti_record *record)
@@ -178,7 +178,7 @@ static CUresult end_check(const struct ck_emu_context *context, uint64_t address
 	/* a device pointer on the host's side is refused, as the host could not follow it */
 	if (side == CK_EMU_SIDE_HOST && *device)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* host memory may go on beyond what is registered of it */
+	/* host memory may go on beyond its registered part */
 	if (side == CK_EMU_SIDE_HOST || (side == CK_EMU_SIDE_ANY && !known))
 		return CUDA_SUCCESS;
 	return ck_emu_arena_covers(address, extent) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
 /*
- * emu/copy/box.h - copies of rows and slices between what an application names.
+ * emu/copy/box.h - copies of rows and slices between memory that an application names.
  */
 #ifndef CK_EMU_COPY_BOX_H
 #define CK_EMU_COPY_BOX_H

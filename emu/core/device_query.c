@@ -1,5 +1,5 @@
 /*
- * emu/core/device_query.c - what programs ask about a device.
+ * emu/core/device_query.c - questions of programs about a device.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /*
- * emu/core/emu.h - what the files of the emulated driver share: objects, devices, contexts,
- * streams.
+ * emu/core/emu.h - shared by the files of the emulated driver: objects, devices, contexts, streams.
  *
  * Every handle an application holds points to a struct that starts with ck_emu_object. A live
  * object is in one table, so a garbage pointer is never followed; ck_emu_object_get() checks a
@@ -141,7 +140,7 @@ CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
 struct ck_emu_device {
 	int ordinal; /* as the application counts: see CUDA_VISIBLE_DEVICES */
 	int number;  /* the same device, whoever counts */
-	int bus;     /* of PCI; a process that moves to another device keeps what it was told */
+	int bus;     /* of PCI; a process that moves to another device keeps its number */
 	unsigned char uuid[16];
 	size_t memory_total;   /* bytes */
 	size_t context_memory; /* of it that each context takes */
@@ -316,19 +315,19 @@ bool ck_emu_stream_is_legacy(CUstream handle);
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point);
 /*
- * Wait for the stream's work queued so far; with @order, and for the legacy stream, for all that
- * a command queued now would wait for. Shows what was printed. The context's state.
+ * Wait for the stream's work queued so far; with @order, and for the legacy stream, for all that a
+ * command queued now would wait for. Shows printed text. The context's state.
  */
 CUresult ck_emu_stream_wait(struct ck_emu_stream *stream, bool order);
 /* True when cuStreamSynchronize() would not wait. */
 bool ck_emu_stream_idle(struct ck_emu_stream *stream);
 bool ck_emu_stream_closing(struct ck_emu_stream *stream);
-/* The stream for what all later work of the context waits for, with a reference; NULL: out of
- * memory, or the context is going. */
+/* The stream on which all later work of the context waits, with a reference; NULL: out of memory,
+ * or the context is going. */
 struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context);
 /* No new commands; the stream goes when its queue is empty. */
 void ck_emu_stream_close(struct ck_emu_stream *stream);
-/* Wait for all work of the context queued so far; shows what was printed. Its state. */
+/* Wait for all work of the context queued so far; shows printed text. Its state. */
 CUresult ck_emu_context_wait(struct ck_emu_context *context);
 /* Run and free @command once all work queued in @context is done; without work, only free it. */
 void ck_emu_context_then(struct ck_emu_context *context, struct ck_emu_command *command);
@@ -356,10 +355,10 @@ CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_str
 /* Call the application from the thread of a stream (callback.c). */
 void ck_emu_callback_call(CUhostFn function, void *data, struct ck_emu_context *context);
 
-/* --- what kernels print (print.c) --- */
+/* --- the output of kernels (print.c) --- */
 
 void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size);
-/* Write what is there to stdout; at every point where the host waits for a device. */
+/* Write it to stdout; at every point where the host waits for a device. */
 void ck_emu_print_flush(struct ck_emu_context *context);
 
 #endif

@@ -9,8 +9,8 @@
 
 #pragma GCC visibility push(default)
 
-/* In this library a name means its body; gen/emu_calls.c exports the name. Tests call what is
- * exported. */
+/* In this library a name means its body; gen/emu_calls.c exports the name. Tests call functions
+ * that are exported. */
 #ifndef CK_EMU_EXPORTED
 #include "gen/emu_bodies.h"
 #endif

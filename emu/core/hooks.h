@@ -1,5 +1,5 @@
 /*
- * emu/core/hooks.h - what lower folders ask of higher ones.
+ * emu/core/hooks.h - functions of higher folders that lower ones call.
  *
  * A folder calls only itself and lower ones (tools/layers). Where an event or a call concerns a
  * higher folder too, the lower one calls a function of this table; driver/init.c fills it in.

@@ -13,12 +13,12 @@ enum ck_rank {
 	CK_RANK_TURNSTILE,		   /* waiting for others to leave calls, and to be let in */
 	CK_RANK_PRIMARY,		   /* a primary context: retain, release, reset */
 	CK_RANK_LOAD,			   /* loads of one library: one into a context at a time */
-	CK_RANK_REFERENCES,		   /* lists of texture references, what they are bound to */
+	CK_RANK_REFERENCES,		   /* lists of texture references, and their bindings */
 	CK_RANK_GRAPHS,			   /* all graphs and nodes */
 	CK_RANK_USER_OBJECTS,		   /* user objects whose destructors are to run */
 	CK_RANK_GRAPH_MEMORY,		   /* allocations that graphs make */
 	CK_RANK_GRAPH_POOLS,		   /* memory that graphs of a device reserve */
-	CK_RANK_RESERVED,		   /* reserved addresses and what is mapped there */
+	CK_RANK_RESERVED,		   /* reserved addresses and their mappings */
 	CK_RANK_PHYSICAL,		   /* counts of handles of physical memory */
 	CK_RANK_IPC,			   /* memory of other processes that is open */
 	CK_RANK_POOLS,			   /* memory pools */
@@ -29,7 +29,7 @@ enum ck_rank {
 	CK_RANK_MEMOPS = CK_RANK_LEAF,	   /* words that streams write and wait for */
 	CK_RANK_PRINT = CK_RANK_LEAF,	   /* output of the kernels of a context */
 	CK_RANK_HAZARDS = CK_RANK_LEAF,	   /* reports of hazards */
-	CK_RANK_NVML = CK_RANK_LEAF,	   /* what NVML has told of the time of processes */
+	CK_RANK_NVML = CK_RANK_LEAF,	   /* NVML's answers about the time of processes */
 	CK_RANK_ACTIVITY = CK_RANK_LEAF,   /* the profiler's buffer, names in it */
 };
 

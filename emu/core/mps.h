@@ -1,6 +1,6 @@
 /*
- * emu/core/mps.h - what NVIDIA's driver does under MPS, for tests with a stand-in for NVIDIA's
- * control daemon (tests/e2e/mps_daemon.py).
+ * emu/core/mps.h - the behaviour of NVIDIA's driver under MPS, for tests with a stand-in for
+ * NVIDIA's control daemon (tests/e2e/mps_daemon.py).
  *
  * If a daemon listens in the folder of CUDA_MPS_PIPE_DIRECTORY when the driver is initialised, the
  * process is its client, for as long as the daemon lives. A fault of one client ends all.

@@ -1,5 +1,5 @@
 /*
- * emu/driver/init.c - the start and the end of the driver, and what answers before cuInit.
+ * emu/driver/init.c - the start and the end of the driver, and its answers before cuInit.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /*
- * emu/driver/libcuda_backend.c - what libcuda/ asks of this driver library; see libcuda/libcuda.h.
+ * emu/driver/libcuda_backend.c - functions that libcuda/ calls in this driver library; see
+ * libcuda/libcuda.h.
  */
 #include "emu/core/emu.h"
 #include "libcuda/libcuda.h"

@@ -161,7 +161,7 @@ struct ck_emu_capture_end *ck_emu_capture_end_of(struct ck_emu_stream *stream)
 	return atomic_load(&stream->capture);
 }
 
-/* --- what a capture forbids --- */
+/* --- calls that a capture forbids --- */
 
 /* True when the stream would wait for the legacy stream, or that for it. */
 static bool has_blocking_stream(const struct ck_emu_capture *capture,

@@ -1,6 +1,6 @@
 /*
- * emu/graphs/capture.h - what the files of stream capture share; see capture.c. All with the lock
- * of the graphs held.
+ * emu/graphs/capture.h - shared by the files of stream capture; see capture.c. All with the lock of
+ * the graphs held.
  */
 #ifndef CK_EMU_GRAPHS_CAPTURE_H
 #define CK_EMU_GRAPHS_CAPTURE_H

@@ -36,7 +36,7 @@ CUresult ck_emu_capture_end_get(struct ck_emu_stream *stream, struct ck_emu_capt
 	return (*end)->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
-/* Make a node of a call; @address, unless NULL, gets what an allocation gives. */
+/* Make a node of a call; @address, unless NULL, gets the address of an allocation. */
 static CUresult capture_call(struct ck_emu_stream *stream, const struct ck_emu_step_source *source,
 			     CUdeviceptr *address)
 {

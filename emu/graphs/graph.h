@@ -81,8 +81,8 @@ void ck_emu_graph_lock(void);
 void ck_emu_graph_unlock(void);
 bool ck_emu_graph_locked(void); /* by this thread */
 /*
- * A call on a graph or a node: takes the lock, if it succeeds. The handle keeps what it found
- * while the lock is held.
+ * A call on a graph or a node: takes the lock, if it succeeds. The handle keeps the object that it
+ * found while the lock is held.
  */
 CUresult ck_emu_graph_begin(CUgraph handle, struct ck_emu_graph **graph);
 CUresult ck_emu_node_begin(CUgraphNode handle, struct ck_emu_node **node);
@@ -102,7 +102,7 @@ bool ck_emu_graph_has_memory(const struct ck_emu_graph *graph);
 struct ck_emu_node *ck_emu_node_create(struct ck_emu_graph *graph, struct ck_emu_step *step,
 				       bool handle);
 void ck_emu_node_end(struct ck_emu_node *node);
-/* The node of @graph, or of what is below it, that was made from node @origin. */
+/* The node of @graph, or of the graphs below it, that was made from node @origin. */
 struct ck_emu_node *ck_emu_graph_copy_of(const struct ck_emu_graph *graph, uint64_t origin,
 					 bool deep);
 /* Nodes of @graph in an order that edges allow, into @order (count of them); false: a cycle. */

@@ -20,7 +20,7 @@ static const char *const types[] = {
 	[CU_GRAPH_NODE_TYPE_CONDITIONAL] = "CONDITIONAL",
 };
 
-/* The flags that add to what a node's label says of its kind. */
+/* The flags that add to a node's label. */
 static bool label_wants_params(unsigned int flags, CUgraphNodeType type)
 {
 	static const unsigned int of[] = {
@@ -55,7 +55,7 @@ static void label_write(FILE *out, const struct ck_emu_node *node, unsigned int 
 			params->memset.width, params->memset.height);
 }
 
-/* A cluster with the nodes of a graph, and the clusters of what is below them. */
+/* A cluster with the nodes of a graph, and the clusters of the graphs below them. */
 static void graph_write(FILE *out, const struct ck_emu_graph *graph, unsigned int flags)
 {
 	fprintf(out, "subgraph cluster_%llu {\nlabel=\"graph_%llu\" graph[style=\"dashed\"];\n",

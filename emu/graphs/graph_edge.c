@@ -190,7 +190,7 @@ CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 	    (!from || !to || !edges_are(graph, from, to, edgeData, numDependencies)))
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (ck_emu_graph_has_memory(graph))
-		result = CUDA_ERROR_NOT_SUPPORTED; /* its place in the order is what memory it gets
+		result = CUDA_ERROR_NOT_SUPPORTED; /* its place decides its memory
 						    */
 	for (size_t i = 0; result == CUDA_SUCCESS && i < numDependencies; i++)
 		remove_edge(ck_emu_node_find(from[i]), ck_emu_node_find(to[i]));

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph_handle.c - the lock of all graphs, and what their handles stand for.
+ * emu/graphs/graph_handle.c - the lock of all graphs, and the objects of their handles.
  */
 #include "emu/core/locks.h"
 #include "emu/graphs/graph.h"

@@ -2,7 +2,7 @@
  * emu/graphs/graph_memory.c - the memory of allocation nodes.
  *
  * The address of a node's memory is fixed when the node is made. The memory is taken by the first
- * launch or upload, of what the device has then (graph_pool.c); launches and frees change whether
+ * launch or upload, of the device's memory then (graph_pool.c); launches and frees change whether
  * it is allocated.
  */
 #include <stdlib.h>
@@ -142,7 +142,7 @@ CUresult ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, struct ck_e
 void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 {
 	ck_lock(&memory_lock);
-	reserve_peak_memory(exec, &exec->last); /* what it has, for longer */
+	reserve_peak_memory(exec, &exec->last); /* its memory, for longer */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
 

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph_node.c - adding nodes, and asking for and changing what they do.
+ * emu/graphs/graph_node.c - adding nodes, and getting and setting their parameters.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ struct before {
 	size_t count;
 };
 
-/* Give a new node what is below it. Lock held. */
+/* Give a new node the graphs below it. Lock held. */
 static CUresult below_create(struct ck_emu_node *node)
 {
 	const CUgraphNodeParams *params = &node->step->params;
@@ -145,7 +145,7 @@ CUresult ck_emu_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNod
 	return result;
 }
 
-/* A node's new step keeps what only the old one says: a kernel's attributes. */
+/* A node's new step keeps the facts that only the old one has: a kernel's attributes. */
 CUresult ck_emu_step_change(const struct ck_emu_step *old, const CUgraphNodeParams *params,
 			    struct ck_emu_step **step)
 {
@@ -217,7 +217,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 	return result;
 }
 
-/* --- what libcuda/graph_kinds.c asks for */
+/* --- functions that libcuda/graph_kinds.c calls */
 
 CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
 			     size_t count, CUgraphNodeParams *params)

@@ -1,6 +1,6 @@
 /*
- * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it; see
- * graph_pool.h.
+ * emu/graphs/graph_pool.c - memory that launches of graphs reserve, and a device's attributes of
+ * it; see graph_pool.h.
  */
 #include <stdlib.h>
 
@@ -218,7 +218,7 @@ void ck_emu_graph_pool_trim(int device)
 	ck_unlock(&pools_lock);
 }
 
-/* --- what a device says of it --- */
+/* --- a device's attributes of it --- */
 
 static CUresult begin_pool_query(CUdevice device)
 {
@@ -261,7 +261,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* only the high marks can be set, and only back to what there is now */
+	/* only the high marks can be set, and only back to the present use */
 	if (!value || *(const cuuint64_t *)value ||
 	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
 	     attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph_run.h - what steps are made of, and how they run; see graph_step.c.
+ * emu/graphs/graph_run.h - steps: their parts, and how they run; see graph_step.c.
  */
 #ifndef CK_EMU_GRAPHS_GRAPH_RUN_H
 #define CK_EMU_GRAPHS_GRAPH_RUN_H

@@ -134,7 +134,7 @@ static CUresult event_take(struct ck_emu_step *step, CUevent handle)
 	return step->event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Take over what the parameters of a step point to. */
+/* Take over the targets of pointers in the parameters of a step. */
 static CUresult params_take(struct ck_emu_step *step, const struct ck_emu_step_source *source)
 {
 	CUgraphNodeParams *params = &step->params;

@@ -5,7 +5,7 @@
 
 #include "emu/graphs/graph_node.h"
 
-/* --- what may change --- */
+/* --- permitted changes --- */
 
 static bool one_row(const CUDA_MEMCPY3D *copy)
 {

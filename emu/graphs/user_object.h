@@ -1,5 +1,5 @@
 /*
- * emu/graphs/user_object.h - what graphs do with user objects; see user_object.c.
+ * emu/graphs/user_object.h - functions of graphs for user objects; see user_object.c.
  */
 #ifndef CK_EMU_GRAPHS_USER_OBJECT_H
 #define CK_EMU_GRAPHS_USER_OBJECT_H

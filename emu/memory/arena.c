@@ -15,7 +15,7 @@
 #include "util/page.h"
 #include "util/range.h"
 
-#define GRANULE 512ul /* alignment of device memory, and what sizes are rounded to */
+#define GRANULE 512ul /* alignment of device memory, and of its sizes */
 /* The host keeps managed memory while the rest is evicted (evict.c), so it has pages of its own. */
 #define GRANULE_OF(kind) ((kind) == CK_EMU_MEMORY_MANAGED ? PAGE : GRANULE)
 #define PAGE ck_page()
@@ -80,7 +80,7 @@ static uint64_t alloc_range(struct ck_emu_memory *memory)
 		return 0;
 	rounded = CK_ALIGN_UP(size, GRANULE_OF(memory->kind));
 	pthread_rwlock_wrlock(&ranges_lock);
-	/* a context that ends frees what it finds: add nothing after that */
+	/* a context that ends frees all that it finds: add nothing after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
 	    ck_emu_address_space_take(stretch, counted(memory))) {
 		memory->lo = ck_emu_address_space_room(stretch, rounded, GRANULE_OF(memory->kind));

@@ -26,7 +26,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_IPC,	  /* cuIpcOpenMemHandle: another process's */
 };
 
-/* One range of addresses; a copy of it is what the functions below give. */
+/* One range of addresses; the functions below give a copy of it. */
 struct ck_emu_memory {
 	uint64_t lo;
 	size_t size; /* bytes asked for */
@@ -95,7 +95,7 @@ bool ck_emu_arena_take(int device, size_t size);
 void ck_emu_arena_give(int device, size_t size);
 /* Enter a mapping: *@memory in its final form, except for its id. 0 or -errno as of add_host. */
 int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
-/* Set what the devices of @mask may do with the mapping, or a pool's memory, at @lo. */
+/* Set the rights of the devices of @mask on the mapping, or a pool's memory, at @lo. */
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
 /* A free of the range that starts at @lo has been queued: false when one had been before. */
 bool ck_emu_arena_retire(uint64_t lo);
@@ -111,7 +111,7 @@ bool ck_emu_memory_fillable(const struct ck_emu_memory *memory,
 
 /* --- memory of other processes that this one has opened (ipc.c) */
 
-/* Unmap what ipc.c has mapped for a range of kind IPC. */
+/* Unmap the pages that ipc.c has mapped for a range of kind IPC. */
 void ck_emu_ipc_unmap(uint64_t address, size_t size);
 
 #endif

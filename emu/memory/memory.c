@@ -1,5 +1,5 @@
 /*
- * emu/memory/memory.c - device memory: allocation, and what can be asked of it.
+ * emu/memory/memory.c - device memory: allocation, and queries about it.
  */
 #include "emu/memory/arena.h"
 #include "emu/core/emu.h"

@@ -1,5 +1,5 @@
 /*
- * emu/memory/memory_access.c - which memory a context may use, and for what.
+ * emu/memory/memory_access.c - the memory that a context may use, and the permitted uses.
  *
  * Measured on two H100s with driver 580: a copy finds memory of cuMemAlloc on any device, a fill or
  * a kernel needs peer access to it. Mapped memory and that of pools needs access for the context's

@@ -1,5 +1,5 @@
 /*
- * emu/memory/pointer.c - what can be asked of an address.
+ * emu/memory/pointer.c - queries about an address.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * emu/memory/pool_info.c - what can be asked of memory pools and set on them, and sharing them.
+ * emu/memory/pool_info.c - attributes of memory pools, and sharing them.
  *
  * A descriptor stands for a pool by its address in this process: another process has other pools.
  */

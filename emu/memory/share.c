@@ -1,8 +1,8 @@
 /*
  * emu/memory/share.c - exporting and importing memory, in one process or from one to another.
  *
- * Physical memory is a file, whose descriptor says all. A pool's descriptor is a file that says
- * what pool it is; a pointer's data name the file of its pages, as handles of cuIpc do.
+ * Physical memory is a file, whose descriptor says all. A pool's descriptor is a file that names
+ * the pool; a pointer's data name the file of its pages, as handles of cuIpc do.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -88,7 +88,7 @@ static bool sizes_put(struct map *m, const cuuint64_t *dims, const cuuint64_t *s
 	return true;
 }
 
-/* The inner side of a box in bytes: whole units, and no wider than what is swizzled. */
+/* The inner side of a box in bytes: whole units, and no wider than the swizzle. */
 static bool inner_valid(const struct map *m, uint64_t elements)
 {
 	uint64_t bytes = elements * element_size[m->type];

@@ -229,7 +229,7 @@ static bool device_reaches_range(CUdevice device, uint64_t ptr, size_t size)
 	return true;
 }
 
-/* As on a GPU, it does not wait for work: what still uses the memory faults. */
+/* As on a GPU, it does not wait for work: a kernel that still uses the memory faults. */
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	CUresult result = ck_emu_enter_bare();

@@ -52,7 +52,7 @@ const char ck_emu_device_runtime[] =
 	"MEET:\nbarrier.sync 0;\nmov.u32 %r0, 0;\n"
 	"DONE:\nst.param.b32 [result], %r0;\nret;\n}\n";
 
-/* The member's size, or SIZE_MAX for what is no number. */
+/* The member's size, or SIZE_MAX for text that is no number. */
 static size_t member_size(const char *header)
 {
 	size_t size = 0;

@@ -46,7 +46,7 @@ struct ck_emu_module {
 /* PTX text, NUL-terminated. */
 struct ck_emu_image {
 	const char *text;
-	void *owned; /* NULL, or what text lies in */
+	void *owned; /* NULL, or the memory of text */
 };
 
 /* JIT options that we answer. */
@@ -61,7 +61,7 @@ CUresult ck_emu_jit_read(unsigned int count, const CUjit_option *options, void *
 			 struct ck_emu_jit *jit);
 /*
  * The PTX text of an image: text itself, or out of a fat binary. NO_BINARY_FOR_GPU for machine
- * code, INVALID_IMAGE; says why in the error log of @jit and on stderr. Close what was opened.
+ * code, INVALID_IMAGE; says why in the error log of @jit and on stderr. Close a result.
  */
 CUresult ck_emu_image_open(const void *image, const struct ck_emu_jit *jit,
 			   struct ck_emu_image *out);
@@ -94,7 +94,7 @@ CUresult ck_emu_library_instance(struct ck_emu_library *library, struct ck_emu_c
 				 struct ck_emu_module **module);
 /*
  * The function for @context behind a CUfunction or CUkernel, with a reference (on its module):
- * INVALID_HANDLE, or what loading the kernel's module gave.
+ * INVALID_HANDLE, or the error of loading the kernel's module.
  */
 CUresult ck_emu_function_get(const void *handle, struct ck_emu_context *context,
 			     struct ck_emu_function **function);

@@ -1,6 +1,6 @@
 /*
- * emu/modules/grid.c - what a running grid may ask of the driver: memory it may touch, text, a
- * heap, the conditions of graphs, and whether to stop.
+ * emu/modules/grid.c - requests of a running grid to the driver: memory it may touch, text, a heap,
+ * the conditions of graphs, and whether to stop.
  */
 #define _GNU_SOURCE
 #include <errno.h>

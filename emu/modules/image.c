@@ -197,7 +197,7 @@ static CUresult check_head(const char *text, const struct ck_emu_jit *jit)
 	char why[80];
 
 	if (ck_ptx_head(text, strlen(text), &head) < 0)
-		return CUDA_SUCCESS; /* the parser says what is wrong */
+		return CUDA_SUCCESS; /* the parser reports the error */
 	if (head.version_major > major ||
 	    (head.version_major == major && head.version_minor > minor)) {
 		snprintf(why, sizeof(why), "PTX of version %u.%u: this driver has %u.%u",

@@ -151,7 +151,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
 	return result;
 }
 
-/* The function, its blocks of one multiprocessor, and what its configuration asks of clusters. */
+/* The function, its blocks of one multiprocessor, and the clusters in its configuration. */
 static CUresult begin_cluster(CUfunction handle, const void *output, const CUlaunchConfig *config,
 			      struct ck_emu_function **function, struct ck_ptx_grid *grid,
 			      unsigned int *blocks)

@@ -25,10 +25,11 @@ static inline bool ck_emu_activity_wants(uint32_t kind)
 /* The driver's own clock, in ns; the host's clocks differ from it. */
 uint64_t ck_emu_activity_clock(void);
 
-/* The number of the calling thread's next command, noted beside what the thread has pushed. */
+/* The number of the calling thread's next command, noted beside the ids that the thread has
+ * pushed. */
 uint32_t ck_emu_activity_number(void);
 
-/* What a node of a graph ran for; @node 0: none. */
+/* The launch for which a node of a graph ran; @node 0: none. */
 struct ck_emu_activity_node {
 	uint64_t node;
 	uint32_t graph, correlation;

@@ -60,7 +60,7 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 	return context;
 }
 
-/* ck_emu_context_clear() returns what it takes, also after an error. */
+/* ck_emu_context_clear() returns its reference, also after an error. */
 static int context_begin(struct ck_emu_context *context)
 {
 	const struct ck_emu_device *device = context->device;

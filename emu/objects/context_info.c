@@ -1,5 +1,5 @@
 /*
- * emu/objects/context_info.c - what a context says of itself: flags, limits, preferences, peers.
+ * emu/objects/context_info.c - queries about a context: flags, limits, preferences, peers.
  */
 #include "emu/core/emu.h"
 #include "emu/core/hooks.h"

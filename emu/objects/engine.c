@@ -1,5 +1,5 @@
 /*
- * emu/objects/engine.c - what runs when: a queue and, at need, a thread for each stream.
+ * emu/objects/engine.c - the order of work: a queue and, at need, a thread for each stream.
  *
  * A command waits for its predecessor in the stream and for the points in its `after` list
  * (wait.c).
@@ -260,8 +260,8 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 	return gate;
 }
 
-/* What a command of @stream waits for: the stream's order, its gate, and @after. The lock is
- * held. */
+/* The points for which a command of @stream waits: the stream's order, its gate, and @after. The
+ * lock is held. */
 static CUresult collect_wait_points(struct ck_emu_stream *stream, const struct ck_emu_point *after,
 				    struct ck_emu_points *points)
 {

@@ -1,5 +1,5 @@
 /*
- * emu/objects/engine.h - what engine.c and wait.c share: the queues, and lists of points to wait
+ * emu/objects/engine.h - shared by engine.c and wait.c: the queues, and lists of points to wait
  * for.
  *
  * One lock for all queues: a command is a kernel or a copy, dear against the lock.
@@ -38,7 +38,7 @@ struct ck_emu_points {
  * it is reached.
  */
 int ck_emu_points_add(struct ck_emu_points *points, struct ck_emu_stream *stream, uint64_t number);
-/* Add what the legacy rule makes a command of @stream wait for. */
+/* Add the points for which a command of @stream waits by the legacy rule. */
 int ck_emu_points_add_order(struct ck_emu_points *points, struct ck_emu_stream *stream);
 /* Add the events that the whole context waits for (cuCtxWaitEvent). */
 int ck_emu_points_add_gate(struct ck_emu_points *points, struct ck_emu_stream *stream);

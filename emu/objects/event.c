@@ -2,7 +2,7 @@
  * emu/objects/event.c - events: the place of the last record in its stream, and the time it was
  * reached.
  *
- * A waiter copies the place, so recording the event again does not change what it waits for.
+ * A waiter copies the place, so recording the event again does not change its wait.
  */
 #include <stdlib.h>
 #include <time.h>

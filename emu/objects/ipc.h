@@ -1,6 +1,6 @@
 /*
- * emu/objects/ipc.h - what processes share: files in memory, reached as descriptors of the process
- * that made them.
+ * emu/objects/ipc.h - sharing between processes: files in memory, reached as descriptors of the
+ * process that made them.
  */
 #ifndef CK_EMU_OBJECTS_IPC_H
 #define CK_EMU_OBJECTS_IPC_H

@@ -1,5 +1,5 @@
 /*
- * emu/objects/print.c - what kernels print is kept with their context until the host waits for a
+ * emu/objects/print.c - the output of kernels is kept with their context until the host waits for a
  * device, as CUDA documents it; or until the buffer of CU_LIMIT_PRINTF_FIFO_SIZE bytes is full.
  */
 #include <stdio.h>

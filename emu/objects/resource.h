@@ -6,7 +6,7 @@
 
 #include "emu/core/emu.h"
 
-/* What a CUdevResourceDesc stands for. */
+/* The object behind a CUdevResourceDesc. */
 struct ck_emu_resources {
 	struct ck_emu_object base;
 	int device;

@@ -1,6 +1,6 @@
 /*
- * emu/objects/thread.c - what belongs to one thread of the application: its stack of contexts, its
- * own streams, its capture mode.
+ * emu/objects/thread.c - the state of one thread of the application: its stack of contexts, its own
+ * streams, its capture mode.
  */
 #include <errno.h>
 #include <stdlib.h>

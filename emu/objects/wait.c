@@ -1,5 +1,5 @@
 /*
- * emu/objects/wait.c - what is waited for: by a command, and by the host for a stream or a context.
+ * emu/objects/wait.c - waits: of a command, and of the host for a stream or a context.
  *
  * Points always lie before a command in time, so the waits form no cycle. The legacy stream's rule
  * is made of them: its commands wait for the last command of each blocking stream of the context,

@@ -1,5 +1,5 @@
 /*
- * launcher/driver/driver_log.h - what a driver library logs while it starts: the client library
+ * launcher/driver/driver_log.h - the log of a driver library while it starts: the client library
  * says why a server cannot be used in a line of its log, and CUDA has only an error code for it.
  */
 #ifndef CK_LAUNCHER_DRIVER_DRIVER_LOG_H

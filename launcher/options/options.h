@@ -29,7 +29,7 @@ struct ckl_options {
 	bool connect;	      /* to a daemon */
 	bool connect_try;     /* only if one is there */
 	const char *cache_command;
-	bool lend;   /* the reader of stdout copies at once what it reads */
+	bool lend;   /* the reader of stdout copies its input at once */
 	bool frames; /* stdin and stdout are frames: errors before the first are too */
 	uint64_t input_max;
 	const char *file;	  /* of the kernel, "-": stdin; NULL except for one launch */

@@ -32,7 +32,7 @@ struct ckl_pump {
 	int sock;
 	struct ckl_input input;
 	struct ckl_block block;
-	pthread_mutex_t lock;	    /* of what follows */
+	pthread_mutex_t lock;	    /* of the members below */
 	struct entry *first, *last; /* requests that have no reply yet, in order */
 	size_t results;		    /* of asynchronous launches, that are still to come */
 	bool all;		    /* nothing more is sent */

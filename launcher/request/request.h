@@ -72,9 +72,9 @@ struct ckl_request {
 };
 
 /*
- * Read a complete message of @size bytes, a JSON object or a frame, and what @defaults (a JSON
- * object, or NULL) adds to it. @scan: that of the text, if its end was found by one; it is moved.
- * On a failure *request is empty and @fail says why. Free with ckl_request_free.
+ * Read a complete message of @size bytes, a JSON object or a frame, with the additions of @defaults
+ * (a JSON object, or NULL). @scan: that of the text, if its end was found by one; it is moved. On a
+ * failure *request is empty and @fail says why. Free with ckl_request_free.
  */
 int ckl_request_read(struct ckl_request *request, const char *message, size_t size,
 		     struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail);

@@ -1,4 +1,4 @@
-"""loader/gen/common.py - what the generators of stubs share: one table of names, two ends.
+"""loader/gen/common.py - shared by the generators of stubs: one table of names, two ends.
 
 A function is {name, words}: words is how many 8-byte words of its arguments lie on the stack, or the
 name of other code that calls it.
@@ -47,7 +47,7 @@ def entries_s(generator, functions, symbol, hidden=(), first=0):
 
 
 def functions_of(lib):
-    """What a library exports: lists of names, those of one address in each."""
+    """The exports of a library: lists of names, those of one address in each."""
     out = subprocess.run(["nm", "-D", "--defined-only", lib], capture_output=True, text=True, check=True).stdout
     at = {}
     for address, kind, name in (line.split() for line in out.splitlines()):

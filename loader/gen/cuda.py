@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""loader/gen/cuda.py - both ends of the CUDA half, from what tools/apigen.py made of rpc/driver.api.
+"""loader/gen/cuda.py - both ends of the CUDA half, from the output of tools/apigen.py for rpc/driver.api.
 
     cuda.py --map client.map --api api.h --api nvml_api.h --cc 'gcc -I..' --hand cuda.c --out FOLDER
 

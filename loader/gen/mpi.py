@@ -8,7 +8,7 @@ has addresses of its own, of the stub's data, so every handle that passes is tra
 handles to the lower half's and back, all others are left as they are. By the type of an argument:
 
     MPI_Comm comm                  in
-    MPI_Comm *comm                 in before, out after, in place (what is not set yet passes)
+    MPI_Comm *comm                 in before, out after, in place (unset values pass)
     const MPI_Datatype types[]     a translated copy
     MPI_Request requests[]         in place, both ways
     a function                     a thunk that translates its arguments
@@ -46,7 +46,7 @@ CALLBACKS = {"MPI_User_function": "op", "MPI_Comm_errhandler_function": "errhand
              "MPI_Grequest_query_function": "plain", "MPI_Grequest_free_function": "plain",
              "MPI_Grequest_cancel_function": "plain", "MPI_Datarep_extent_function": "attribute",
              "MPI_Datarep_conversion_function": "datarep"}
-# What libmpi_cxx of Open MPI 4 calls that is not in mpi.h, where libmpi has it.
+# Functions that libmpi_cxx of Open MPI 4 calls and mpi.h lacks, where libmpi has them.
 CXX = {"ompi_op_set_cxx_callback": ("void", "MPI_Op op, void *function")}
 THROW = "ompi_mpi_errors_throw_exceptions"
 # Functions that applications hand back as pointers: keyvals that copy, or do nothing.
@@ -112,7 +112,7 @@ def strip_attributes(text):
 
 
 def preprocessed(cpp, source):
-    """What the compiler's preprocessor makes of this source, without attributes."""
+    """The preprocessor's output for this source, without attributes."""
     text = subprocess.run([*shlex.split(cpp), "-x", "c", "-"], input=source, text=True,
                           capture_output=True, check=True).stdout
     return strip_attributes(re.sub(r"^#.*$", "", text, flags=re.M))
@@ -131,7 +131,7 @@ def declarations(text):
 
 
 def exported(lib, kinds=None):
-    """Name to size of what the library exports; @kinds: nm's letters of what is wanted, all by default."""
+    """Name to size of the library's exports; @kinds: nm's letters of the wanted ones, all by default."""
     out = subprocess.run(["nm", "-D", "-S", "--defined-only", lib], capture_output=True, text=True,
                          check=True).stdout
     return {f[-1].split("@")[0]: int(f[1], 16) for f in map(str.split, out.splitlines())

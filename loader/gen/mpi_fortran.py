@@ -1,6 +1,6 @@
 """loader/gen/mpi_fortran.py - the Fortran routines of the MPI half, from the installed libmpi_mpifh.so; see mpi.py.
 
-libmpi_mpifh lies in the MPI half: what it does with handles, logicals and strings stays inside. A routine's
+libmpi_mpifh lies in the MPI half: its work on handles, logicals and strings stays inside. A routine's
 arguments are addresses, and two kinds of address are not the same in both halves: constants that are known by
 their place (MPI_BOTTOM, MPI_STATUS_IGNORE: common blocks of the program), and functions. Which arguments are
 functions is known from the routine's C function. Lengths of strings follow the arguments.

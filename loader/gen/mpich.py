@@ -31,7 +31,7 @@ COPY = {"MPIR_C_MPI_UNWEIGHTED": "MPI_UNWEIGHTED", "MPIR_C_MPI_WEIGHTS_EMPTY": "
 
 
 def function_types(text):
-    """Names of types of functions: typedef int (MPI_Copy_function)(...), and what is the same as one."""
+    """Names of types of functions: typedef int (MPI_Copy_function)(...), and other names of them."""
     found = set(re.findall(r"typedef\s+\w+\s*\(\s*(MPIX?_\w+)\s*\)\s*\(", text))
     return found | {new for old, new in re.findall(r"typedef\s+(\w+)\s+(\w+)\s*;", text) if old in found}
 

@@ -1,6 +1,6 @@
 """loader/gen/words.py - how many 8-byte words of a function's arguments lie on the stack (System V, x86-64).
 
-The compiler says what each type that is passed by value is; its declaration may be anywhere.
+The compiler tells each type that is passed by value; its declaration may be anywhere.
 """
 import collections
 import re

@@ -58,7 +58,7 @@ EXPORT int close(int fd)
 	return NEXT(close)(fd);
 }
 
-/* FILE and DIR too: libc closes what is behind one without coming here. */
+/* FILE and DIR too: libc closes the descriptor behind one without coming here. */
 EXPORT int fclose(FILE *file)
 {
 	mark_closed(fileno(file));

@@ -1,5 +1,5 @@
 /*
- * loader/halves/half.h - what the main of a lower half needs.
+ * loader/halves/half.h - functions for the main of a lower half.
  */
 #ifndef CK_LOADER_HALVES_HALF_H
 #define CK_LOADER_HALVES_HALF_H
@@ -21,8 +21,7 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
  * lh_half. */
 void ck_half_keeps(long (*bring)(void *range), long (*action)(void *action));
 
-/* To be said before, too: what is to be done when the application calls _exit; see struct
- * lh_half. */
+/* To be set before, too: the action when the application calls _exit; see struct lh_half. */
 void ck_half_leaves(long (*leave)(void *status));
 
 /* A line on stderr, with the half's name in front. */

@@ -9,8 +9,8 @@
  * Tables from cuGetExportTable are changed in place, because the runtime checks their addresses.
  * One function stays: the answer of that check (libcuda/export_integrity.c). It must see the
  * caller's thread and its own unchanged address, so it runs on the application's thread block.
- * Cricket's uses no thread-local data there; it has asked for what it needs when cuGetExportTable
- * was called.
+ * Cricket's uses no thread-local data there; it has asked for all of it when cuGetExportTable was
+ * called.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +37,7 @@ static const unsigned char check_id[16] = {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int dynamic; /* entries in use */
 
-/* --- what is code */
+/* --- ranges of code */
 
 static struct range {
 	uintptr_t start, end;

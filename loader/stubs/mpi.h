@@ -1,5 +1,5 @@
 /*
- * loader/stubs/mpi.h - what the generated wrappers of libmpi.so.40 call.
+ * loader/stubs/mpi.h - functions for the generated wrappers of libmpi.so.40.
  */
 #ifndef CK_LOADER_STUBS_MPI_H
 #define CK_LOADER_STUBS_MPI_H

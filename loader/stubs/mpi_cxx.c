@@ -1,7 +1,7 @@
 /*
- * loader/stubs/mpi_cxx.c - what libmpi_cxx.so.40, the C++ bindings of Open MPI 4, needs of libmpi
- * beside MPI's functions. Debian's mpicxx links it into every program. It lies in the upper half,
- * because its classes are the program's; so it calls the stub.
+ * loader/stubs/mpi_cxx.c - functions that libmpi_cxx.so.40, the C++ bindings of Open MPI 4, needs
+ * of libmpi beside MPI's functions. Debian's mpicxx links it into every program. It lies in the
+ * upper half, because its classes are the program's; so it calls the stub.
  *
  * The names are Open MPI's. Operations written in C++ work (gen/mpi.py: CXX). Attributes with
  * functions and error handlers written in C++ would put addresses of the program into objects of
@@ -21,7 +21,7 @@ int ompi_attr_create_keyval(void);
 void *ompi_errhandler_create(void);
 int ompi_errhandler_invoke(void *handler, void *object, int type, int error, const char *message);
 
-/* Lists of what a program has added: error codes, and representations of data. None is here. */
+/* Lists of a program's additions: error codes, and representations of data. None is here. */
 API int ompi_errcode_intern_lastused;
 API char ompi_errcodes_intern[256] __attribute__((aligned(32)));
 API char ompi_registered_datareps[256] __attribute__((aligned(32)));

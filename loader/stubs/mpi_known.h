@@ -1,5 +1,5 @@
 /*
- * loader/stubs/mpi_known.h - what the stubs of Open MPI and of MPICH share: addresses that both
+ * loader/stubs/mpi_known.h - shared by the stubs of Open MPI and of MPICH: addresses that both
  * halves know, and functions whose arguments need no more than these.
  */
 #ifndef CK_LOADER_STUBS_MPI_KNOWN_H

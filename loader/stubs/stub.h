@@ -1,5 +1,5 @@
 /*
- * loader/stubs/stub.h - what a stub library, in the upper half, is made with.
+ * loader/stubs/stub.h - the macros of a stub library, in the upper half.
  */
 #ifndef CK_LOADER_STUBS_STUB_H
 #define CK_LOADER_STUBS_STUB_H

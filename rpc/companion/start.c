@@ -149,7 +149,7 @@ static void use_local(struct command *c, const char *folder)
 	add_argument(c, c->own);
 }
 
-/* --- its environment: that of the program, without what makes the program a client */
+/* --- its environment: that of the program, without the variables that make the program a client */
 
 static bool left_out(const char *entry)
 {

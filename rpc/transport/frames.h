@@ -4,7 +4,7 @@
  * A frame is a head of 8 bytes, in network order, then data:
  *   32 bits: the length of the data, CK_FRAME_ASKS if the sender wants a confirmation after them,
  *   or CK_FRAME_BYE 32 bits: how many bytes of data the sender has received, modulo 2^32
- * A frame without data only confirms. This file parses what comes; it makes no system call.
+ * A frame without data only confirms. This file parses frames; it makes no system call.
  */
 #ifndef CK_RPC_TRANSPORT_FRAMES_H
 #define CK_RPC_TRANSPORT_FRAMES_H

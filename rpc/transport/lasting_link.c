@@ -288,7 +288,8 @@ void ck_lasting_bye(struct ck_chan *chan, int ms)
 	while (l->writing && ck_lasting_up(l) && ck_lasting_sleep(l, deadline) == 0)
 		;
 	ck_lasting_drain_input(
-		l, false); /* a socket that closes with unread bytes takes back what it has sent */
+		/* a socket that closes with unread bytes discards the bytes that it has sent */
+		l, false);
 	ck_lasting_transmit(l);
 	pthread_mutex_unlock(&l->lock);
 }

@@ -1,5 +1,5 @@
 /*
- * rpc/transport/lasting_read.c - what comes over a lasting channel; see lasting.h.
+ * rpc/transport/lasting_read.c - reads from a lasting channel; see lasting.h.
  */
 #include <errno.h>
 #include <poll.h>

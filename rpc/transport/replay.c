@@ -27,7 +27,7 @@ static void credit_budget(struct ck_replay *r, size_t size)
 		atomic_fetch_sub(&r->budget->used, size);
 }
 
-/* What a ring of @size bytes takes of the budget. */
+/* The part of the budget that a ring of @size bytes takes. */
 static size_t compute_ring_cost(size_t size)
 {
 	return size > CK_LASTING_FREE ? size : 0;

@@ -95,7 +95,7 @@ static long send_all(struct ck_splice *s, struct ck_chan *chan, const char *data
 		sent = drain_pipe(s, chan, (size_t)n, done + (size_t)n < size);
 		if (sent != n) {
 			s->failed = true;
-			ck_splice_close(s); /* with what is left in it */
+			ck_splice_close(s); /* with the bytes in it */
 		}
 		if (sent < 0)
 			return sent;

@@ -39,8 +39,8 @@ static void pass_timeout(struct ck_tls_chan *t)
 		t->inner->timeout_ms = t->base.timeout_ms;
 }
 
-/* A signal handler that ends the process may have interrupted the thread that holds the lock; what
- * it still writes has a time limit. */
+/* A signal handler that ends the process may have interrupted the thread that holds the lock; its
+ * further writes have a time limit. */
 static int lock_in_time(struct ck_tls_chan *t)
 {
 	int ms = t->base.timeout_ms;
@@ -97,7 +97,7 @@ int ck_tls_flush(struct ck_tls_chan *t)
 
 /* --- reading */
 
-/* OpenSSL has refused what came, or ended. With the lock. */
+/* OpenSSL has refused the bytes that came, or ended. With the lock. */
 static int read_failed(struct ck_tls_chan *t, int error)
 {
 	char why[CK_TLS_WHY];
@@ -125,7 +125,7 @@ static int read_failed(struct ck_tls_chan *t, int error)
 	return t->failed;
 }
 
-/* Decrypt what has come; how many bytes, or -errno. */
+/* Decrypt the bytes that have come; their number, or -errno. */
 static long decrypt_bytes(struct ck_tls_chan *t, unsigned char *to, size_t size)
 {
 	size_t done = 0, n;

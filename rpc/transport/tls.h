@@ -23,7 +23,7 @@ struct ck_tls {
 	struct ck_tls_secret *secret; /* of a session, in place of a certificate; NULL: none */
 };
 
-#define CK_TLS_IDENTITY 56 /* letters of what names a session in a ClientHello */
+#define CK_TLS_IDENTITY 56 /* letters of a session's name in a ClientHello */
 
 /* Bytes on their way between OpenSSL and the connection. */
 struct ck_tls_bytes {
@@ -31,7 +31,7 @@ struct ck_tls_bytes {
 	size_t from, to, room;
 };
 
-/* Has the client shown that it receives what is sent to it? See ck_tls_ask. */
+/* Has the client shown that it receives answers at its address? See ck_tls_ask. */
 enum ck_tls_proof {
 	CK_TLS_PROOF_NONE, /* it does not have to */
 	CK_TLS_PROOF_WANTED,
@@ -56,7 +56,7 @@ struct ck_tls_chan {
 	char host[256];	       /* the server's name that was wanted */
 	char seen[CK_TLS_PIN]; /* the pin of the peer's key */
 	char dates[80];	       /* of the peer's certificate: "2026-01-02 and 2027-01-02" */
-	char why[CK_TLS_WHY];  /* what failed the handshake */
+	char why[CK_TLS_WHY];  /* the reason of a failed handshake */
 	/* The client's: it offers the secret of a session in its handshake. */
 	bool offers;
 	unsigned char secret[CK_TLS_SECRET];
@@ -79,7 +79,7 @@ bool ck_tls_is(const struct ck_chan *chan);
 /* OpenSSL's way to the bytes of a channel. NULL: no memory. */
 BIO_METHOD *ck_tls_method(void);
 
-/* Without the lock: read at least 1 byte from the connection; send what OpenSSL has made.
+/* Without the lock: read at least 1 byte from the connection; send OpenSSL's bytes.
  * -errno. */
 int ck_tls_fetch(struct ck_tls_chan *t);
 int ck_tls_flush(struct ck_tls_chan *t);
@@ -87,7 +87,7 @@ int ck_tls_flush(struct ck_tls_chan *t);
 /* The server at the other end must have this name, or address. -errno. */
 int ck_tls_expect(struct ck_tls_chan *t, const char *host);
 
-/* What OpenSSL has queued as its last error, in words, into @why. */
+/* OpenSSL's last queued error, in words, into @why. */
 void ck_tls_reason(const char *what, char why[CK_TLS_WHY]);
 
 /* The owner of a certificate: the common name of its subject, else the first name or mail address
@@ -112,7 +112,7 @@ void ck_tls_secret_free(struct ck_tls_secret *secret);
 void ck_tls_cookie_server(SSL_CTX *context);
 int ck_tls_cookie_step(struct ck_tls_chan *t);
 
-/* What names a session in a ClientHello. @number may be NULL. False: it is nothing of ours. */
+/* A session's name in a ClientHello. @number may be NULL. False: it is nothing of ours. */
 bool ck_tls_identity_parse(const unsigned char *identity, size_t size,
 			   unsigned char session[CK_TLS_SESSION], uint64_t *number);
 

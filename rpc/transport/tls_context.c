@@ -1,5 +1,6 @@
 /*
- * rpc/transport/tls_context.c - what one end of TLS shows and trusts; see rpc/tls.h.
+ * rpc/transport/tls_context.c - the certificates that one end of TLS shows and trusts; see
+ * rpc/tls.h.
  */
 #define _GNU_SOURCE
 #include <ctype.h>

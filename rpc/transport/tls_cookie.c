@@ -67,7 +67,8 @@ static void skip_cipher_change(struct ck_tls_chan *t)
 	t->proof = CK_TLS_PROOF_AWAITED;
 }
 
-/* OpenSSL begins anew with each call, so what has come of a message is read again with its rest. */
+/* OpenSSL begins anew with each call, so the first part of a message is read again with its
+ * rest. */
 int ck_tls_cookie_step(struct ck_tls_chan *t)
 {
 	size_t from;

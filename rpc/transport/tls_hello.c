@@ -45,7 +45,7 @@ static size_t take_number(struct rest *from, size_t bytes)
 	return number;
 }
 
-/* What follows a length of @bytes bytes, as long as that says. */
+/* The field behind a length of @bytes bytes, as long as that says. */
 static struct rest take_vector(struct rest *from, size_t bytes)
 {
 	size_t size = take_number(from, bytes);

@@ -1,5 +1,5 @@
 /*
- * rpc/transport/tls_shake.c - the probe, the handshake, and what it has found out; see rpc/tls.h.
+ * rpc/transport/tls_shake.c - the probe, the handshake, and its result; see rpc/tls.h.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -22,7 +22,7 @@ int ck_criu_wait(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* What `@program --version` prints. Its exit status, or -errno. */
+/* The output of `@program --version`. Its exit status, or -errno. */
 static int read_version(const char *program, char *text, size_t size)
 {
 	int ends[2];

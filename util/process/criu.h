@@ -1,5 +1,5 @@
 /*
- * util/process/criu.h - what CRIU reports: its release, and why it has failed.
+ * util/process/criu.h - CRIU's reports: its release, and why it has failed.
  */
 #ifndef CK_UTIL_PROCESS_CRIU_H
 #define CK_UTIL_PROCESS_CRIU_H

@@ -1,5 +1,5 @@
 /*
- * util/process/disk_cache.h - what the caches in folders have in common: making the folder, the
+ * util/process/disk_cache.h - common functions of the caches in folders: making the folder, the
  * names of entries that are being written, and the order in which entries are removed.
  */
 #ifndef CK_UTIL_PROCESS_DISK_CACHE_H

@@ -31,10 +31,10 @@ int ck_fd_pread_full(int fd, void *data, size_t size, off_t at);
 int ck_fd_write_full(int fd, const void *data, size_t size);
 
 /*
- * Write @size bytes, at most a page, only if a pipe or socket has room for them now; what is
- * neither is written to as by write(2). The flags of the descriptor, which other processes may
- * share, stay as they are. The count, or -errno (-EAGAIN: no room). For signal handlers too; a pipe
- * that has no reader raises SIGPIPE.
+ * Write @size bytes, at most a page, only if a pipe or socket has room for them now; to other
+ * files, write as by write(2). The flags of the descriptor, which other processes may share, stay
+ * as they are. The count, or -errno (-EAGAIN: no room). For signal handlers too; a pipe that has no
+ * reader raises SIGPIPE.
  */
 ssize_t ck_fd_write_now(int fd, const void *data, size_t size);
 

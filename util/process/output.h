@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Write what is left of standard output. False: not all that was printed has arrived, as on a full
+/* Write the rest of standard output. False: not all that was printed has arrived, as on a full
  * disk; it is said on stderr, in the name of @program. */
 bool ck_output_end(const char *program);
 

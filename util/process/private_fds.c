@@ -43,7 +43,7 @@ static int copy_high(int fd, rlim_t limit, rlim_t most)
 }
 
 /* Move @fd to a high number if one is free. Returns where the file is now. -1: the program has
- * closed @fd meanwhile, and what it has opened there stays. */
+ * closed @fd meanwhile, and its new descriptor there stays. */
 static int move_high(int fd)
 {
 	rlim_t limit = soft_limit();

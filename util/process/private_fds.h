@@ -71,7 +71,7 @@ int ck_private_fd_recent(struct ck_private_fd *k);
 /* Has the program closed it? False if there is none. */
 bool ck_private_fd_gone(struct ck_private_fd *k);
 
-/* Close what is still of this file. */
+/* Close the descriptors that are still of this file. */
 void ck_private_fd_close(struct ck_private_fd *k);
 
 #endif

@@ -46,7 +46,7 @@ struct ck_proc_stat {
 	unsigned long long start; /* when the kernel made it, in its ticks */
 };
 
-/* What /proc tells of process @pid (0: this one). 0 or -errno; -EINVAL: it tells something else. */
+/* /proc's facts of process @pid (0: this one). 0 or -errno; -EINVAL: it tells something else. */
 int ck_proc_stat(pid_t pid, struct ck_proc_stat *out);
 
 /* --- the mappings of this process */

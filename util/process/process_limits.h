@@ -1,5 +1,5 @@
 /*
- * util/process/process_limits.h - what a process lacks, for its user.
+ * util/process/process_limits.h - limits that a process has reached, as text for its user.
  */
 #ifndef CK_UTIL_PROCESS_PROCESS_LIMITS_H
 #define CK_UTIL_PROCESS_PROCESS_LIMITS_H

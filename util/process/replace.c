@@ -36,7 +36,7 @@ static int copy_mode(int fd, const char *path, mode_t mode)
 	return fchmod(fd, old.st_mode & 07777) < 0 ? -errno : 0;
 }
 
-/* A device or a pipe, as /dev/stdout may be, stays what it is. */
+/* A device or a pipe, as /dev/stdout may be, is not replaced. */
 static bool is_stream(const char *path)
 {
 	struct stat st;

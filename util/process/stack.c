@@ -11,7 +11,7 @@
 
 #include "util/process/stack.h"
 
-#define ROOM ((size_t)64 << 10) /* for what the C library, or a sanitizer, has on each stack */
+#define ROOM ((size_t)64 << 10) /* for data of the C library, or a sanitizer, on each stack */
 
 bool ck_stack_has(size_t bytes)
 {

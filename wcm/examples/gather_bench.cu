@@ -11,7 +11,8 @@
  *   row|element where At() is called: once a segment, or at each load --passes N timed ones (5);
  *   the best counts --json a line a size as JSON too
  *
- * The memory holds a pattern, and what the first pass reads is compared with it: `wrong` must be 0.
+ * The memory holds a pattern, and the rows of the first pass are compared with it: `wrong` must be
+ * 0.
  */
 #include <cuda_runtime.h>
 #include <getopt.h>

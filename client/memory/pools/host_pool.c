@@ -247,7 +247,7 @@ void ckc_host_pool_end(const struct ckc_allocation *a)
 	dispose_piece(a);
 }
 
-/* Pinned memory ends with its context; what another one's stream has used, when all work is
+/* Pinned memory ends with its context; memory that another one's stream has used, when all work is
  * over. */
 static void context_ended(struct ckc_context *context)
 {

@@ -146,7 +146,7 @@ uint64_t ckc_host_pool_attribute(const struct ckc_pool *pool, CUmemPool_attribut
 {
 	const struct ckc_pool_use *use = &pool->use;
 
-	ckc_host_pool_trim(NULL, 0); /* what a synchronise has released */
+	ckc_host_pool_trim(NULL, 0); /* memory that a synchronise has released */
 	switch (attr) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		return use->threshold;

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/language/ptx.h - what the emulated driver asks of the PTX interpreter.
+ * emu/ptx/language/ptx.h - the interface of the PTX interpreter for the emulated driver.
  *
  * PTX text in, a module out; kernels of the module run on the calling thread and, long ones, on
  * others that it starts and waits for; one grid a call. Language: "Parallel Thread Execution ISA",
@@ -112,7 +112,7 @@ struct ck_ptx_texture {
 	CUarray_format format;
 	unsigned int channels;
 	unsigned int texel; /* bytes */
-	/* levels[0] and what follows it; surfaces have one level */
+	/* levels[0] and the next ones; surfaces have one level */
 	struct ck_ptx_image levels[CK_PTX_MAX_LEVELS];
 	unsigned int level_count;
 	bool linear;  /* one row of linear memory: beyond its end there are zeroes */
@@ -171,10 +171,10 @@ struct ck_ptx_grid {
 
 /*
  * Run @kernel over @grid with the parameter block @params (ck_ptx_kernel_info.param_bytes long).
- * Returns CUDA_SUCCESS or what a device would report: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS,
- * ASSERT, LAUNCH_FAILED (trap), ILLEGAL_INSTRUCTION, INVALID_ADDRESS_SPACE, LAUNCH_TIMEOUT
- * (cancelled), LAUNCH_OUT_OF_RESOURCES; NOT_SUPPORTED for a kernel with a refusal. A hostile kernel
- * can read and write only what @host->range allows, its own shared, local and parameter memory, and
+ * Returns CUDA_SUCCESS or the error of a device: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS, ASSERT,
+ * LAUNCH_FAILED (trap), ILLEGAL_INSTRUCTION, INVALID_ADDRESS_SPACE, LAUNCH_TIMEOUT (cancelled),
+ * LAUNCH_OUT_OF_RESOURCES; NOT_SUPPORTED for a kernel with a refusal. A hostile kernel can read and
+ * write only memory that @host->range allows, its own shared, local and parameter memory, and
  * placed variables.
  */
 CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid *grid,

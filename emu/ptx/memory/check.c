@@ -108,7 +108,7 @@ static unsigned int touch_of(const struct ck_ptx_insn *in)
 static bool writes_same(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 			uint32_t byte, uint8_t old)
 {
-	uint32_t size = ck_min(ck_ptx_type_bytes(in->type), 8u); /* of what is in one row */
+	uint32_t size = ck_min(ck_ptx_type_bytes(in->type), 8u); /* of one row */
 
 	if (in->op != CK_PTX_OP_ST || !size)
 		return false;
@@ -143,7 +143,7 @@ static void note_read(const struct ck_ptx_check *check, struct ck_ptx_byte *byte
 		*b = *mine;
 }
 
-/* Whether what @mine did to the byte is a race with anyone before: then that is said. */
+/* Is @mine's access to the byte a race with an earlier one? Then report it. */
 static bool check_byte(struct ck_ptx_check *check, const struct ck_ptx_warp *w, uint32_t l,
 		       uint32_t offset, uint32_t index, const struct ck_ptx_stamp *mine)
 {

@@ -38,7 +38,7 @@ struct ck_ptx_byte { /* of shared memory */
 	struct ck_ptx_stamp write, read[2];
 };
 
-/* Times of the threads that are known, in @epoch; in a later one what it says is known to all. */
+/* Times of the threads that are known, in @epoch; in a later one they are known to all. */
 struct ck_ptx_clock {
 	uint32_t epoch;
 	uint32_t *at;
@@ -49,7 +49,7 @@ struct ck_ptx_pending { /* a cp.async that has not been waited for */
 };
 
 struct ck_ptx_thread_check {
-	struct ck_ptx_clock known;    /* ordered before what the thread does next */
+	struct ck_ptx_clock known;    /* ordered before the thread's next access */
 	struct ck_ptx_clock released; /* known at its last fence */
 	struct ck_ptx_clock seen;     /* read from others, to be known after the next fence */
 	uint32_t time;

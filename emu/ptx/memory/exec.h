@@ -29,7 +29,7 @@ struct ck_ptx_run { /* one launch, as one thread has it */
 	const struct ck_ptx_host *host;
 	const uint8_t *params;
 	uint32_t shared_bytes, warps;	   /* of a block; static, dynamic and reserved */
-	uint32_t user_shared;		   /* without what is reserved, which follows it */
+	uint32_t user_shared;		   /* without the reserved part, which follows it */
 	uint32_t cluster[3], cluster_size; /* blocks; 1 where none was asked for */
 	uint64_t *workspace; /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
@@ -187,7 +187,7 @@ uint64_t ck_ptx_unsigned(uint64_t bits, unsigned int type);
  */
 int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 		     uint32_t size, uint8_t **at);
-/* The same, of what is touched in another way than the opcode says: CK_PTX_TOUCH_ (check.h). */
+/* The same, for an access of another kind than the opcode says: CK_PTX_TOUCH_ (check.h). */
 int ck_ptx_translate_as(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 			uint32_t size, unsigned int touch, uint8_t **at);
 

@@ -171,7 +171,7 @@ EXECUTOR(int_to_float)
 }
 
 /*
- * NaNs that keep what they can of their bits: to and from double, and where a single is only
+ * NaNs that keep as many of their bits as possible: to and from double, and where a single is only
  * the longer form of the same value. Others are the one NaN of their format.
  */
 static bool nan_kept(const struct ck_ptx_insn *in, uint64_t a, uint64_t *result)

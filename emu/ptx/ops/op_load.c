@@ -105,7 +105,7 @@ static inline struct piece piece_of(const struct ck_ptx_warp *w, const struct ck
 #define HALF (CK_PTX_LANES / 2)
 enum order { SCATTERED, SAME, ROW };
 
-/* Two lanes of a row, for what a compiler makes no vectors of by itself. */
+/* Two lanes of a row, for operations of which a compiler makes no vectors by itself. */
 typedef uint64_t lanes __attribute__((vector_size(16), aligned(8), may_alias));
 
 /* Only the bits of @mask: the rest of a register is not part of the address. */
@@ -153,7 +153,8 @@ static inline void *run_at(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 	return run_of(p, address, size, count);
 }
 
-/* Threads of the host share this memory; TSan has to see each element's access as what it is. */
+/* Threads of the host share this memory; TSan has to see each element's access with its own
+ * size. */
 static inline bool can_access_together(const struct ck_ptx_warp *w, uint32_t mask,
 				       const struct piece *p)
 {

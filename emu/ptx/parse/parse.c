@@ -38,7 +38,7 @@ static int parse_slot(struct ck_ptx_parser *p, bool is_param)
 	return ck_ptx_expect(p, ';');
 }
 
-/* A label at the next instruction, or what a label names: a prototype or branch targets. */
+/* A label at the next instruction, or a label's target: a prototype or branch targets. */
 static int parse_label(struct ck_ptx_parser *p)
 {
 	struct ck_ptx_token label = p->tok;

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/parse/parse.h - what the parser's files share; nothing outside the parser includes it.
+ * emu/ptx/parse/parse.h - shared by the parser's files; nothing outside the parser includes it.
  *
  * Functions return 0 or -errno; the one that finds the error words it with ck_ptx_fail().
  */

@@ -252,7 +252,7 @@ static void func_begin(struct ck_ptx_parser *p, bool entry)
 	memset(p->params, 0, sizeof(p->params));
 }
 
-/* Results, name, parameters and what follows; p->func comes out. */
+/* Results, name, parameters and the rest; p->func comes out. */
 static int parse_header(struct ck_ptx_parser *p, enum ck_ptx_linkage linkage, struct header *h)
 {
 	struct ck_ptx_token name, start;

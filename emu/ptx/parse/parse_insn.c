@@ -269,7 +269,7 @@ static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_ope
 	}
 }
 
-/* Emit the instruction with what place_operand() collected in @draft. */
+/* Emit the instruction with the operands that place_operand() collected in @draft. */
 static int emit_raw(struct ck_ptx_parser *p, const struct raw *raw, const struct ck_ptx_insn *draft)
 {
 	const struct ck_ptx_op_row *row = ck_ptx_op_row(raw->op);

@@ -63,7 +63,7 @@ static int parse_target(struct ck_ptx_parser *p)
 	return 0;
 }
 
-/* Ours says what was asked of the compiler that made the unit; others are hints. */
+/* Ours has the options of the compiler that made the unit; others are hints. */
 static int parse_pragma(struct ck_ptx_parser *p)
 {
 	unsigned int registers;

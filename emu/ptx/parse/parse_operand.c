@@ -167,7 +167,7 @@ static void token_negate(struct ck_ptx_token *tok)
 	tok->bits64 ^= 1ull << 63;
 }
 
-/* "{a, b}" after the brace; elements are looked up when it is known what they are for. */
+/* "{a, b}" after the brace; elements are looked up when their use is known. */
 static int parse_vector(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 {
 	o->kind = CK_PTX_OP_VECTOR;

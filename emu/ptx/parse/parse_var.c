@@ -9,7 +9,7 @@
 #include "emu/ptx/parse/parse.h"
 #include "util/util.h"
 
-#define MAX_VAR (1ull << 40) /* bytes; the allocator says what there really is */
+#define MAX_VAR (1ull << 40) /* bytes; the allocator knows the real limit */
 
 /* "[n][m]"; the number of elements, and whether the first is "[]". */
 static int parse_dimensions(struct ck_ptx_parser *p, uint64_t *elements, bool *unsized)

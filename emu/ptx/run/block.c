@@ -19,7 +19,7 @@ void ck_ptx_block_fini(struct ck_ptx_block *block)
 	ck_ptx_check_destroy(block->check);
 }
 
-/* Local memory of a lane: a deep recursion needs what the limit on stacks was set to. */
+/* Local memory of a lane: a deep recursion needs as much as the limit on stacks allows. */
 static uint32_t local_bytes(const struct ck_ptx_run *run)
 {
 	uint32_t stack = (uint32_t)CK_ALIGN_UP(ck_min(run->host->stack, CK_PTX_MAX_LOCAL), 16u);

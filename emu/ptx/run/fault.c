@@ -1,5 +1,6 @@
 /*
- * emu/ptx/run/fault.c - what ended a grid, in a line on stderr: more than a device would say.
+ * emu/ptx/run/fault.c - the fault that ended a grid, in a line on stderr: more than a device would
+ * say.
  */
 #include <stdio.h>
 

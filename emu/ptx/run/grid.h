@@ -1,5 +1,5 @@
 /*
- * emu/ptx/run/grid.h - what carries a grid on: clusters, blocks, warps; what stops and moves lanes.
+ * emu/ptx/run/grid.h - the run of a grid: clusters, blocks, warps; stops and moves of lanes.
  */
 #ifndef CK_EMU_PTX_RUN_GRID_H
 #define CK_EMU_PTX_RUN_GRID_H
@@ -8,8 +8,8 @@
 
 /*
  * A block (block.c): memory for it, also when that fails; it begins, at its place in the cluster; a
- * slice for each warp that can run (*@ran: there was one), then 0 or what ends the grid; its
- * memory goes.
+ * slice for each warp that can run (*@ran: there was one), then 0 or the error that ends the grid;
+ * its memory goes.
  */
 int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run);
 void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *cluster, uint32_t rank);
@@ -39,15 +39,15 @@ int ck_ptx_builtin(struct ck_ptx_warp *w, const struct ck_ptx_call *call, enum c
 int ck_ptx_printf(struct ck_ptx_warp *w, uint32_t l, uint64_t format, uint64_t args,
 		  int32_t *count);
 
-/* Say on stderr what ended the grid at @in, and give @err back (fault.c). */
+/* Report on stderr the error @err of the grid at @in, and give @err back (fault.c). */
 int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask, int err);
 
-/* Run @w for a slice (warp.c): 0 or what ends the grid. */
+/* Run @w for a slice (warp.c): 0 or the error that ends the grid. */
 int ck_ptx_warp_run(struct ck_ptx_warp *w);
 
 /* Barriers (barrier.c). Arrive: the lanes of @mask are at a barrier instruction. */
 int ck_ptx_barrier_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
-/* Release what can be, after an arrival or an exit. */
+/* Release waiting lanes, if possible, after an arrival or an exit. */
 void ck_ptx_barrier_check(struct ck_ptx_block *block);
 
 /* Lanes of @mask are at an instruction with a member mask (converge.c). */

@@ -24,7 +24,7 @@ struct ck_ptx_team {
 	unsigned int helpers_wanted, helper_count; /* the caller's alone */
 };
 
-/* Run all @clusters of the grid that @run describes: 0 or what ends it. */
+/* Run all @clusters of the grid that @run describes: 0 or the error that ends it. */
 int ck_ptx_team_run(const struct ck_ptx_run *run, uint64_t clusters, bool cooperative);
 
 #endif
