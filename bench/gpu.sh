@@ -40,7 +40,7 @@
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
-# Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
+# Without a name: micro torch start wire many sweep, from which bench/report.py makes the page and the picture of
 # docs/performance.md. LIMIT=SECONDS bounds it all: a stage that needs more time than is left is skipped, and a line says so.
 # The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
 # built (LIBS: a folder with libtirpc.so.3 where the machine has none) and root. Logs go to $OUT or build/gpu, where those
