@@ -27,8 +27,8 @@
 CK_LOG_DEFINE("server");
 
 #define DIAL_MS 3000	/* a network that drops packets to the port delays the move so long */
-#define SHAKE_MS 2000	/* for a handshake: one end may be a stranger */
-#define ACCEPT_MS 10000 /* for all of them */
+#define SHAKE_MS 4000	/* for a handshake: one end may be a stranger */
+#define ACCEPT_MS 15000 /* for all of them */
 #define QUIET_MS 60000	/* until a connection on which nothing moves is lost */
 
 /* Of a key that no certificate has: only the secret counts. */
@@ -109,6 +109,20 @@ void cks_lanes_close(struct cks_lanes_door *door)
 	door->fd = -1;
 }
 
+/* Within a time that a stranger cannot make longer by single bytes. */
+static int shake(struct ck_chan *chan, char why[CK_TLS_WHY])
+{
+	struct pollfd p = {.fd = ck_chan_fd(chan), .events = POLLIN};
+	int64_t until = ck_now_ms() + SHAKE_MS, now;
+	int ret = -EAGAIN;
+
+	while (ret == -EAGAIN && (now = ck_now_ms()) < until) {
+		if (poll(&p, 1, (int)(until - now)) > 0)
+			ret = ck_tls_step(chan, why);
+	}
+	return ret == -EAGAIN ? -ETIMEDOUT : ret;
+}
+
 /* A connection that has come, if it is one of the move; else NULL. */
 static struct ck_chan *admit(int fd, struct ck_tls *tls)
 {
@@ -123,7 +137,7 @@ static struct ck_chan *admit(int fd, struct ck_tls *tls)
 	ck_chan_timeout(chan, SHAKE_MS);
 	if (ck_tls_open(tls, NULL, chan, &chan) < 0)
 		return NULL;
-	ret = ck_tls_finish(chan, why);
+	ret = shake(chan, why);
 	if (ret == 0 && ck_tls_by_secret(chan))
 		return chan;
 	ck_info("a connection that does not belong to the move: %s", why);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -185,6 +186,39 @@ static void test_strangers_are_closed(void **state)
 	}
 }
 
+/* The head of a long record, and then one byte after the other. */
+static void *drip(void *data)
+{
+	static const unsigned char head[] = {0x16, 3, 1, 0x20, 0};
+	const struct timespec pause = {.tv_nsec = 200000000};
+	int ret = 0;
+
+	for (size_t i = 0; ret == 0; i++) {
+		unsigned char byte = i < sizeof(head) ? head[i] : 1;
+		struct iovec iov = {.iov_base = &byte, .iov_len = 1};
+
+		ret = ck_chan_writev(data, &iov, 1);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static void test_a_slow_stranger_is_closed_too(void **state)
+{
+	struct talk *t = *state;
+	struct ck_chan *stranger;
+	pthread_t thread;
+	int error;
+
+	stranger = connect_to(t, &error);
+	assert_non_null(stranger);
+	assert_int_equal(pthread_create(&thread, NULL, drip, stranger), 0);
+	assert_int_equal(dial(t), 0);
+	assert_true(t->lanes[0] && t->lanes[1]);
+	pthread_join(thread, NULL);
+	ck_chan_close(stranger);
+}
+
 static void test_another_number_is_refused(void **state)
 {
 	const json_int_t numbers[] = {0, -1, 1, CKS_LANES + 1, INT64_MAX};
@@ -236,6 +270,7 @@ int main(void)
 		TEST(test_there_are_no_more_than_the_move_has),
 		TEST(test_a_wrong_key_has_no_connection),
 		TEST(test_strangers_are_closed),
+		TEST(test_a_slow_stranger_is_closed_too),
 		TEST(test_another_number_is_refused),
 		TEST(test_a_door_of_another_form_is_not_used),
 	};
