@@ -1,5 +1,5 @@
 /*
- * wcm/rows_job.h - the host's arguments for the kernels of kernels.cu; for both compilers.
+ * wcm/rows_job.h - what the host tells the kernels of kernels.cu; for both compilers.
  */
 #ifndef CK_WCM_ROWS_JOB_H
 #define CK_WCM_ROWS_JOB_H

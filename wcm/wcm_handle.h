@@ -1,6 +1,6 @@
 /*
- * wcm_handle.h - the facts of chunked memory for a kernel: where each chunk is, and how long they
- * are. Plain C, and no header of the host's C library, so that NVRTC takes it too.
+ * wcm_handle.h - what a kernel needs to know of chunked memory: where each chunk is, and how long
+ * they are. Plain C, and no header of the host's C library, so that NVRTC takes it too.
  */
 #ifndef WCM_HANDLE_H
 #define WCM_HANDLE_H
@@ -14,7 +14,7 @@
 
 /*
  * The layout is WholeMemory's, 144 bytes: kernels that were compiled for it read chunked_ptrs,
- * chunk_size and chunk_count where they always were. @chunk_shift lies in former padding there.
+ * chunk_size and chunk_count where they always were. @chunk_shift lies in what was padding there.
  */
 typedef struct WholeChunkedMemoryHandle {
 	void *chunked_ptrs[WCM_RANKS_MAX]; /* as the process and device that it is for see them */

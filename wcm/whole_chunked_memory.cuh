@@ -39,7 +39,7 @@ template <typename HandleType, typename DataType = HandleType> class PtrGen
 	DataType *base_;
 };
 
-/* Chunked memory. With WCM_DEBUG, an access outside of it stops the kernel. */
+/* Chunked memory. With WCM_DEBUG what is outside of it stops the kernel. */
 template <typename DataType> class PtrGen<const WholeChunkedMemoryHandle, DataType>
 {
       public:

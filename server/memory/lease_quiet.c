@@ -22,7 +22,7 @@
 
 #define TIME_MOST ((uint64_t)1000000000) /* for which a client may have other commands wait */
 
-#define LOOK_SPIN 100000u   /* ns after which looks have pauses between them */
+#define LOOK_SPIN 100000u  /* ns after which looks have pauses between them */
 #define LOOK_PART 32	   /* of the time that the wait has taken so far, but */
 #define LOOK_MOST 1000000u /* ns at most */
 

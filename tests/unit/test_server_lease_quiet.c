@@ -180,8 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_capture_begins_behind_a_look, begin, end),
-		cmocka_unit_test_setup_teardown(a_stream_joins_a_capture_behind_a_look, begin,
-						end),
+		cmocka_unit_test_setup_teardown(a_stream_joins_a_capture_behind_a_look, begin, end),
 		cmocka_unit_test_setup_teardown(a_wait_ends_with_the_work_and_ends_no_capture,
 						begin, end),
 	};
