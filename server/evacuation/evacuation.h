@@ -50,8 +50,8 @@ uint64_t cks_evacuation_pool(const struct cks_session *session);
  * pages. Until it has filled them again, memory cannot return. */
 const struct cks_pool_table *cks_evacuation_table(struct cks_session *session);
 void cks_evacuation_drop(struct cks_session *session);
-/* Its records, if it was saved, else NULL. Its file, which came back, or, @shared, which the sessions
- * have whose copy this one is: it is given back when the memory has returned. */
+/* Its records, if it was saved, else NULL. Its file, which came back, or, @shared, which the
+ * sessions have whose copy this one is: it is given back when the memory has returned. */
 const struct cks_pool_saved *cks_evacuation_saved(struct cks_session *session);
 void cks_evacuation_take(struct cks_session *session, int fd, bool shared);
 
