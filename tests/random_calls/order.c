@@ -120,7 +120,8 @@ static void order_behind(struct world *w, unsigned s, unsigned t)
 	default:
 		wait_for_event(w, s, t);
 	}
-	join_by_kind(w, s);
+	/* what else @s will follow by its kind, it follows with its next operation */
+	join(w, s, HOST);
 }
 
 static void order_use(struct world *w, unsigned s, const struct use *use)
