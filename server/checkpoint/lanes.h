@@ -40,8 +40,9 @@ struct cks_lanes_door {
 	struct ck_hash secret;
 };
 
-/* Listen. What the sender needs to know, for the caller; NULL: there will be no lanes. */
-json_t *cks_lanes_listen(struct cks_lanes_door *door);
+/* Listen at the host of @server, an address at which the server itself listens for TCP; NULL: it
+ * does not. Result: what the sender needs to know, for the caller; NULL: there will be no lanes. */
+json_t *cks_lanes_listen(struct cks_lanes_door *door, const char *server);
 void cks_lanes_close(struct cks_lanes_door *door); /* accepts a closed one */
 
 /* The object @json has come on @stream: take as many connections as it says, within some seconds,

@@ -61,24 +61,21 @@ static struct cks_lanes *make_lanes(struct ck_chan *chans[CKS_LANES], struct ck_
 
 /* --- the receiver */
 
-static int listen_anywhere(uint16_t *port)
+/* At any port of the host at which the server listens, @server. */
+static int listen_beside(const char *server, uint16_t *port)
 {
-	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
-	struct sockaddr_in any4 = {.sin_family = AF_INET};
-	socklen_t size = sizeof(any);
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0, ret;
+	char text[CK_ADDRESS_MAX], why[CK_ADDRESS_WHY];
+	struct sockaddr_in6 bound; /* the port is at the same place in an IPv4 address */
+	socklen_t size = sizeof(bound);
+	struct ck_address a;
+	int fd;
 
-	if (fd >= 0) {
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-		ret = bind(fd, (struct sockaddr *)&any, sizeof(any));
-	} else { /* a kernel without IPv6 */
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		ret = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&any4, sizeof(any4));
-	}
-	if (ret == 0 && listen(fd, 2 * CKS_LANES) == 0 &&
-	    getsockname(fd, (struct sockaddr *)&any, &size) == 0) {
-		/* at the same place in both */
-		*port = ntohs(any.sin6_port);
+	if (ck_address_parse(server, &a, why) < 0 || !a.host[0])
+		return -1;
+	snprintf(text, sizeof(text), a.ipv6 ? "[%s]:0" : "%s:0", a.host);
+	fd = ck_chan_listen(text);
+	if (fd >= 0 && getsockname(fd, (struct sockaddr *)&bound, &size) == 0) {
+		*port = ntohs(bound.sin6_port);
 		return fd;
 	}
 	if (fd >= 0)
@@ -86,15 +83,15 @@ static int listen_anywhere(uint16_t *port)
 	return -1;
 }
 
-json_t *cks_lanes_listen(struct cks_lanes_door *door)
+json_t *cks_lanes_listen(struct cks_lanes_door *door, const char *server)
 {
 	char text[CK_HASH_TEXT];
 	uint16_t port = 0;
 
 	*door = (struct cks_lanes_door){.fd = -1};
-	if (getrandom(&door->secret, sizeof(door->secret), 0) != sizeof(door->secret))
+	if (!server || getrandom(&door->secret, sizeof(door->secret), 0) != sizeof(door->secret))
 		return NULL;
-	door->fd = listen_anywhere(&port);
+	door->fd = listen_beside(server, &port);
 	if (door->fd < 0)
 		return NULL;
 	ck_hash_print(&door->secret, text);

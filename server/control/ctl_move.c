@@ -245,14 +245,19 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 	return reply;
 }
 
-/* Let the server prepare for a session. 0: it has, with the GPUs @here; 1: it is of a release that
- * does that later; or -errno. */
-static int prepare_server(int server, struct cks_manifest_gpu *here, struct cks_why *why)
+/* Let the server prepare for a session. 0: it has, with the GPUs @here, and listens @at; 1: it is
+ * of a release that does that later; or -errno. */
+static int prepare_server(int server, struct cks_manifest_gpu *here, char at[CK_ADDRESS_MAX],
+			  struct cks_why *why)
 {
 	json_t *reply = cks_ctl_ask(server, json_pack("{s:s}", "command", "receive"), -1);
 	const char *error = json_string_value(json_object_get(reply, "error"));
 	int ret = 0;
 
+	snprintf(at, CK_ADDRESS_MAX, "%s",
+		 json_is_string(json_object_get(reply, "listens"))
+			 ? json_string_value(json_object_get(reply, "listens"))
+			 : "");
 	if (!cks_manifest_gpu_take(json_object_get(reply, "gpu"), here))
 		ret = error && strstr(error, "there is no command")
 			      ? 1
@@ -278,6 +283,7 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	struct cks_store store = {.dir = -1};
 	struct cks_manifest_gpu here = {.count = 0};
 	struct cks_lanes_door door = {.fd = -1};
+	char at[CK_ADDRESS_MAX] = "";
 	json_t *reply;
 	int stream = -1, ret;
 	bool known = false;
@@ -295,14 +301,15 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	}
 	ret = cks_criu_check(options->criu, &why);
 	if (ret == 0)
-		ret = prepare_server(server, &here, &why);
+		ret = prepare_server(server, &here, at, &why);
 	known = ret == 0;
 	if (ret >= 0)
 		ret = begin_folder(parent, &store, &why);
 	json_decref(request);
 	reply = ret < 0 ? cks_control_error("%s", why.text)
 			: json_pack("{s:b, s:i, s:i, s:o*}", "ok", 1, "format", CK_STREAM_FORMAT,
-				    "newest", CK_STREAM_GPUS, "lanes", cks_lanes_listen(&door));
+				    "newest", CK_STREAM_GPUS, "lanes",
+				    cks_lanes_listen(&door, at[0] ? at : NULL));
 	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
 		json_decref(reply);
 		reply = take_session(server, stream, options, &store, known ? &here : NULL, &door);

@@ -10,12 +10,14 @@
 #include "server/children/helpers.h"
 #include "server/children/workers.h"
 #include "server/door/absent_sessions.h"
+#include "server/door/listeners.h"
 #include "server/helpers/helper.h"
 #include "server/life/migration.h"
 #include "server/life/migration_part.h"
 #include "server/life/suspend.h"
 #include "server/options/options.h"
 #include "server/processes/session_info.h"
+#include "util/address/address.h"
 #include "util/hash.h"
 
 #define CK_COPY_QUIET_MS 5000 /* the return of one that finds room takes less */
@@ -81,10 +83,16 @@ void travel_check_memory(struct cks_server *server, struct travel *travel)
 static void handle_described(struct cks_server *server, json_t *reply, void *data)
 {
 	json_t *gpu = json_object_get(reply, "gpu");
+	char address[CK_LISTENER_TEXT];
 
 	if (gpu) {
 		json_decref(server->travels->gpu);
 		server->travels->gpu = json_incref(gpu);
+	}
+	for (size_t i = 0; gpu && i < server->listeners->count; i++) {
+		cks_listeners_address(&server->listeners->list[i], address, sizeof(address));
+		if (ck_address_kind_of(address) == CK_ADDRESS_TCP)
+			json_object_set_new_nocheck(reply, "listens", json_string(address));
 	}
 	travel_finish(server, data, reply);
 }

@@ -40,7 +40,7 @@ static int setup(void **state)
 	*state = t;
 	if (!t || socketpair(AF_UNIX, SOCK_STREAM, 0, t->ends) < 0)
 		return -1;
-	t->said = cks_lanes_listen(&t->door);
+	t->said = cks_lanes_listen(&t->door, "127.0.0.1:9999");
 	return t->said ? 0 : -1;
 }
 
