@@ -15,7 +15,7 @@ EACH = 40           # Mbit/s of one connection: twice as many are twice as fast,
 
 # `numbers` reads the client's log so far: programs go on until it says enough.
 PRELUDE = """
-import ctypes, os, random, re, tempfile
+import atexit, ctypes, os, random, re, sys, tempfile
 log = tempfile.TemporaryFile("w+")
 errors = os.dup(2)
 os.dup2(log.fileno(), 2)
@@ -24,7 +24,9 @@ def numbers(words):
 c = ctypes.CDLL("libcuda.so.1")
 ctx, mem = ctypes.c_void_p(), ctypes.c_uint64()
 def ok(err): assert err == 0, err
+@atexit.register
 def tell():
+    sys.stderr.flush()
     os.write(errors, os.pread(log.fileno(), 1 << 24, 0))
 ok(c.cuInit(0))
 ok(c.cuDevicePrimaryCtxRetain(ctypes.byref(ctx), 0))
@@ -45,7 +47,6 @@ for turn in range(most):
     assert back.raw[:size] == data, turn
     if turn >= 2 and enough():
         break
-tell()
 print("right")
 """
 
@@ -79,7 +80,6 @@ for i in range(steps - places, steps):
 bad = ctypes.c_uint64(0x1234)       # an error of an upload comes at the latest with the next call that waits
 errs = [c.cuMemcpyHtoDAsync_v2(bad, host, ctypes.c_size_t(size), stream), c.cuMemcpyDtoH_v2(back, mem, ctypes.c_size_t(4))]
 assert any(errs), errs
-tell()
 print("right")
 """
 

@@ -186,7 +186,7 @@ def test_the_daemon_ends_with_the_server(mps, mode):
     (daemon,) = server.daemons()
     servers = children_of(daemon)
     server.server.stop()
-    assert not any(map(is_alive, [daemon, *servers])) and not server.folders()
+    wait_until(lambda: not any(map(is_alive, [daemon, *servers])) and not server.folders(), HANG, "the daemon has ended")
 
 
 def test_a_daemon_that_dies_ends_its_sessions_with_their_reason(mps):
