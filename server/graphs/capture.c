@@ -103,8 +103,8 @@ static CUresult end_capture(struct cks_request *q, uint64_t stream_id, CUgraph *
 		ck_driver.cuGraphDestroy(*graph);
 	if (err || earlier) {
 		if (own && before && !cks_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
-			cks_handle_remove(q, id);
 			cks_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
+			cks_handle_remove(q, id);
 		}
 		return earlier ? earlier : err;
 	}

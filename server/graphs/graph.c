@@ -253,8 +253,9 @@ CUresult ck_serve_cuGraphClone(struct cks_request *q, cuGraphClone_args *a, cuGr
 	return err;
 }
 
-/* Destroy only a graph that is in no other: the driver would keep a dangling reference. */
-static CUresult destroy_graph(struct cks_request *q, uint64_t id)
+/* Destroy only a graph that is in no other: the driver would keep a dangling reference. Its mirrors
+ * end first: once the id is removed, it may be that of another thread's new graph. */
+static CUresult destroy_graph(struct cks_request *q, uint64_t id, uint64_t **gone, u_int *count)
 {
 	CUgraph graph;
 
@@ -264,38 +265,30 @@ static CUresult destroy_graph(struct cks_request *q, uint64_t id)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (cks_graph_root(q, id) != id)
 		return CUDA_ERROR_INVALID_VALUE;
+	cks_mirrors_owner_gone(q->session->mirrors, id, gone, count);
 	cks_handle_remove(q, id);
 	return ck_driver.cuGraphDestroy(graph);
 }
 
 CUresult ck_serve_cuGraphDestroy(struct cks_request *q, cuGraphDestroy_args *a, void *res)
 {
-	CUresult err = destroy_graph(q, a->hGraph);
-
 	(void)res;
-	if (!err)
-		cks_mirrors_owner_gone(q->session->mirrors, a->hGraph, NULL, NULL);
-	return err;
+	return destroy_graph(q, a->hGraph, NULL, NULL);
 }
 
 /* The same for a graph or an exec with mirrors; reports the mirrors that end with it. */
 CUresult ck_serve_graph_end(struct cks_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
 {
 	CUgraphExec exec;
-	CUresult err;
 
-	if (cks_exec_find(q, a->object, &exec)) {
-		if (!ck_driver.cuGraphExecDestroy)
-			return CUDA_ERROR_NOT_SUPPORTED;
-		cks_handle_remove(q, a->object);
-		err = ck_driver.cuGraphExecDestroy(exec);
-	} else {
-		err = destroy_graph(q, a->object);
-	}
-	if (!err)
-		cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
-				       &res->gone.gone_len);
-	return err;
+	if (!cks_exec_find(q, a->object, &exec))
+		return destroy_graph(q, a->object, &res->gone.gone_val, &res->gone.gone_len);
+	if (!ck_driver.cuGraphExecDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
+			       &res->gone.gone_len);
+	cks_handle_remove(q, a->object);
+	return ck_driver.cuGraphExecDestroy(exec);
 }
 
 CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct cks_request *q,

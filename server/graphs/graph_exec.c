@@ -61,8 +61,8 @@ CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_
 	res->mirrors.mirrors_len = told.count;
 	free(told.gone);
 	if (err) {
-		cks_handle_remove(q, a->exec);
 		cks_mirrors_owner_gone(q->session->mirrors, a->exec, NULL, NULL);
+		cks_handle_remove(q, a->exec);
 		ck_driver.cuGraphExecDestroy(exec);
 	}
 	return err;
@@ -135,7 +135,6 @@ CUresult ck_serve_cuGraphLaunch(struct cks_request *q, cuGraphLaunch_args *a, vo
 CUresult ck_serve_cuGraphExecDestroy(struct cks_request *q, cuGraphExecDestroy_args *a, void *res)
 {
 	CUgraphExec exec;
-	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuGraphExecDestroy)
@@ -143,8 +142,7 @@ CUresult ck_serve_cuGraphExecDestroy(struct cks_request *q, cuGraphExecDestroy_a
 	if (!cks_exec_find(q, a->hGraphExec, &exec))
 		return CUDA_ERROR_INVALID_HANDLE;
 	cks_mirrors_wait(q->session->mirrors, a->hGraphExec);
-	cks_handle_remove(q, a->hGraphExec);
-	err = ck_driver.cuGraphExecDestroy(exec);
 	cks_mirrors_owner_gone(q->session->mirrors, a->hGraphExec, NULL, NULL);
-	return err;
+	cks_handle_remove(q, a->hGraphExec);
+	return ck_driver.cuGraphExecDestroy(exec);
 }

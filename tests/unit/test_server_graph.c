@@ -43,8 +43,15 @@ static CUresult graph_create(CUgraph *out, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
+static void (*beside_destroy)(void); /* what another thread does meanwhile, once */
+
 static CUresult graph_destroy(CUgraph graph)
 {
+	void (*run)(void) = beside_destroy;
+
+	beside_destroy = NULL;
+	if (run)
+		run();
 	free(graph);
 	graphs--;
 	return CUDA_SUCCESS;
@@ -417,6 +424,36 @@ static void a_mirror_goes_with_the_last_of_its_owners(void **state)
 	assert_int_equal(execs, 0);
 }
 
+static uint64_t captured; /* the server's id of a graph that a stream is captured into */
+
+static void capture_a_copy(void)
+{
+	static uint64_t mirror = 5;
+	CUgraph graph;
+
+	graph_create(&graph, 0);
+	assert_int_equal(cks_handle_name(&q, CK_KIND_GRAPH, graph, 0, &captured), CUDA_SUCCESS);
+	add_copy_node(captured, mirror++);
+}
+
+static void a_graph_with_the_id_of_one_that_ends_keeps_its_mirrors(void **state)
+{
+	ck_graph_instantiate_res res;
+	uint64_t before, first;
+
+	(void)state;
+	capture_a_copy();
+	before = captured;
+	beside_destroy = capture_a_copy;
+	assert_int_equal(end(before, &first), 1);
+	assert_int_equal(captured, before);
+	make_exec(captured, 40, &res);
+	assert_int_equal(res.mirrors.mirrors_len, 1);
+	free(res.mirrors.mirrors_val);
+	assert_int_equal(end(captured, &first), 0);
+	assert_int_equal(end(40, &first), 1);
+}
+
 static CUcontext pushed;
 
 static CUresult push(CUcontext context)
@@ -635,6 +672,8 @@ int main(void)
 						drop),
 		cmocka_unit_test_setup_teardown(a_mirror_goes_with_the_last_of_its_owners, prepare,
 						drop),
+		cmocka_unit_test_setup_teardown(
+			a_graph_with_the_id_of_one_that_ends_keeps_its_mirrors, prepare, drop),
 		cmocka_unit_test_setup_teardown(
 			what_is_pinned_is_used_again_and_goes_with_its_context, prepare, drop),
 		cmocka_unit_test_setup_teardown(memory_of_a_running_launch_is_not_used_again,
