@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-from conftest import DRIVER as CHOSEN, EMULATED, HANG, SAN, SLOW, is_alive, state_and_parent, wait_until
+from conftest import DRIVER as CHOSEN, EMULATED, HANG, SAN, is_alive, state_and_parent, wait_until
 from test_control import Asker
 from test_suspend import DRIVER, begun, gpu_server, only, program, selectable, use, used  # noqa: F401
 from test_upgrade import restart, returned
@@ -78,7 +78,7 @@ def ask(process):
 
 def is_answer(process, before):
     """The session is there, with the same bytes."""
-    assert selectable(process.stdout, 60 * SLOW), "the program waits"
+    assert selectable(process.stdout, HANG), "the program waits"
     assert process.stdout.readline().strip() == before
 
 
