@@ -106,6 +106,13 @@ def test_parking_is_measured(tmp_path):
     assert rows[-1]["is_"] == "the same memory"
 
 
+def test_scripts_that_measure_need_no_pytest():
+    """They share modules with the tests, and run where only Python is."""
+    script = "import sys; sys.modules['pytest'] = None; import move, survive, tls_flood"
+    result = run([sys.executable, "-c", script], clean_env(PYTHONPATH=str(BENCH)))
+    assert result.status == 0, result.err
+
+
 def test_checkpoints_are_measured(tmp_path):
     criu()
     result = run([BENCH / "gpu.sh", "checkpoint"],
