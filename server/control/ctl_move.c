@@ -252,12 +252,10 @@ static int prepare_server(int server, struct cks_manifest_gpu *here, char at[CK_
 {
 	json_t *reply = cks_ctl_ask(server, json_pack("{s:s}", "command", "receive"), -1);
 	const char *error = json_string_value(json_object_get(reply, "error"));
+	const char *listens = json_string_value(json_object_get(reply, "listens"));
 	int ret = 0;
 
-	snprintf(at, CK_ADDRESS_MAX, "%s",
-		 json_is_string(json_object_get(reply, "listens"))
-			 ? json_string_value(json_object_get(reply, "listens"))
-			 : "");
+	snprintf(at, CK_ADDRESS_MAX, "%s", listens ? listens : "");
 	if (!cks_manifest_gpu_take(json_object_get(reply, "gpu"), here))
 		ret = error && strstr(error, "there is no command")
 			      ? 1

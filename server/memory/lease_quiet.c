@@ -199,23 +199,33 @@ static bool contexts_are_over(struct cks_session *s)
 	return over;
 }
 
-/* The locks keep contexts and streams from ending meanwhile. */
+/* The locks keep contexts and streams from ending meanwhile, and streams from joining captures. */
+static void begin_look(struct cks_session *s)
+{
+	ck_lock(&s->contexts);
+	ck_lock(&s->leases->lock);
+	ck_lock(&s->captures);
+}
+
+static void end_look(struct cks_session *s)
+{
+	ck_unlock(&s->captures);
+	ck_unlock(&s->leases->lock);
+	ck_unlock(&s->contexts);
+}
+
 static bool is_over(struct cks_request *q, const ck_lease_quiet_args *a)
 {
 	struct cks_session *s = q->session;
 	CUstream stream;
 	bool over;
 
-	ck_lock(&s->contexts);
-	ck_lock(&s->leases->lock);
-	ck_lock(&s->captures);
+	begin_look(s);
 	if (!a->all && cks_stream_find(q, a->stream, &stream))
 		over = is_capturing(stream) || work_is_over(ck_driver.cuStreamQuery(stream));
 	else
 		over = contexts_are_over(s) && ended_are_over(s->leases);
-	ck_unlock(&s->captures);
-	ck_unlock(&s->leases->lock);
-	ck_unlock(&s->contexts);
+	end_look(s);
 	return over;
 }
 
@@ -238,17 +248,13 @@ static bool current_is_over(struct cks_session *s, uint64_t id)
 	const struct cks_ended_stream *e;
 	bool over;
 
-	ck_lock(&s->contexts);
-	ck_lock(&s->leases->lock);
-	ck_lock(&s->captures);
+	begin_look(s);
 	over = streams_are_over(s, id);
 	if (!ended_are_over(s->leases)) {
 		for (e = s->leases->ended; e && over; e = e->next)
 			over = e->context != id;
 	}
-	ck_unlock(&s->captures);
-	ck_unlock(&s->leases->lock);
-	ck_unlock(&s->contexts);
+	end_look(s);
 	return over;
 }
 
