@@ -25,6 +25,7 @@
 #include "util/util.h"
 
 #define CK_REPORT_MS 1000
+#define CK_CAPTURE_MS 2	    /* between two looks whether captures have ended */
 #define CK_POOL_SECONDS 60u /* at least, for which host memory is kept for the next time */
 
 static struct {
@@ -70,35 +71,55 @@ void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
 		gpus[i] = atomic_load_explicit(&s->gpus[i], memory_order_relaxed);
 }
 
-/* Why the driver could not move the session out, in words; NULL: it can. No thread is inside of the
- * gate. */
-static const char *find_obstacle(struct cks_session *s)
+static const char captures[] = "a stream is still being captured into a graph (--suspend-wait)";
+
+/* Why the driver can never move the session out, in words; NULL: nothing. */
+static const char *find_lasting_obstacle(struct cks_session *s)
 {
-	if (cks_handles_marked(s->handles) > 0)
-		return "a stream is being captured into a graph";
+	/* kernels of other processes wait for this one's; and threads inside of the gate may wait
+	 * for their ranks */
+	if (cks_nccl_any(s->nccl))
+		return "it has NCCL communicators, whose other ranks wait for it";
 	if (atomic_load(&s->shares))
 		return "it shares GPU memory or events with other processes";
 	return NULL;
 }
 
 /* NULL: no thread calls the driver any more, and it can move the session out. */
-static const char *close_gate(struct cks_session *s)
+static const char *close_gate(struct cks_session *s, int64_t until)
 {
 	const char *why;
 
-	/* kernels of other processes wait for this one's; and threads inside of the gate may wait
-	 * for their ranks */
-	if (cks_nccl_any(s->nccl))
-		return "it has NCCL communicators, whose other ranks wait for it";
 	cks_lease_trim(s);
-	if (!cks_gate_close(&s->gate, park.wait_ms)) {
+	if (!cks_gate_close(&s->gate, (unsigned int)ck_max(until - ck_now_ms(), (int64_t)0))) {
 		cks_lease_open_gate(s);
 		return "a call is still running (--suspend-wait)";
 	}
-	why = find_obstacle(s);
+	why = cks_handles_marked(s->handles) > 0 ? captures : find_lasting_obstacle(s);
 	if (why)
 		cks_lease_open_gate(s);
 	return why;
+}
+
+/* The same, when the program has ended its captures: it goes on until then, and may begin a next
+ * one before the gate is closed. */
+static const char *close_gate_between_captures(struct cks_session *s, int64_t until)
+{
+	const struct timespec step = {.tv_nsec = CK_CAPTURE_MS * CK_NS_PER_MS};
+	const char *why;
+
+	for (;;) {
+		why = find_lasting_obstacle(s);
+		if (why)
+			return why;
+		if (cks_handles_marked(s->handles) == 0 || ck_now_ms() >= until)
+			why = close_gate(s, until);
+		else
+			why = captures;
+		if (why != captures || ck_now_ms() >= until)
+			return why;
+		nanosleep(&step, NULL);
+	}
 }
 
 static void report_leaving(uint64_t bytes)
@@ -153,7 +174,7 @@ static void *come_to_rest(void *session)
 		run_round(s, park.room);
 	begin = ck_now_ms();
 	if (cks_evacuation_away(s) == 0) { /* else it has not returned since the last time */
-		why = close_gate(s);
+		why = close_gate_between_captures(s, begin + park.wait_ms);
 		if (!why)
 			why = move_memory(s, begin + park.wait_ms);
 	}

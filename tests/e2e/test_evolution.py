@@ -38,6 +38,15 @@ def record(connection):
     return data
 
 
+def known_field():
+    """The bits in the reply to hello, one for each message."""
+    size = max(NUMBERS.values()) // 8 + 1
+    bits = bytearray(size)
+    for number in NUMBERS.values():
+        bits[number // 8] |= 1 << number % 8
+    return u32(size) + bits
+
+
 class Elder:
     """What today's server would be without some messages: a proxy that knows none of UNKNOWN, and says so in the
     reply to hello where it TELLS. A call of them gets PROC_UNAVAIL; a one-way message ends the connection."""
@@ -45,6 +54,7 @@ class Elder:
     def __init__(self, server, unknown, tells):
         self.server, self.tells = server, tells
         self.unknown = {NUMBERS[name] for name in unknown}
+        self.field = known_field()
         self.asked = []         # the numbers of UNKNOWN that have come all the same
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
@@ -91,18 +101,14 @@ class Elder:
     def replies(self, near, far, kinds):
         while True:
             data = record(far)
-            if kinds[0] == HELLO and self.tells:
+            if kinds[0] == HELLO and self.tells and self.field in data:     # else the server asks whether earlier programs have ended
                 data = self.without(data)
                 kinds[0] = None
             near.sendall(u32(0x80000000 | len(data)) + data)
 
     def without(self, data):
         """The reply to hello without the bits of UNKNOWN in the field that has one for each message."""
-        size = max(NUMBERS.values()) // 8 + 1
-        known = bytearray(size)
-        for number in NUMBERS.values():
-            known[number // 8] |= 1 << number % 8
-        at = data.index(u32(size) + known) + 4
+        at = data.index(self.field) + 4
         bits = bytearray(data)
         for number in self.unknown:
             assert bits[at + number // 8] >> number % 8 & 1

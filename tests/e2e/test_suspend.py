@@ -515,6 +515,18 @@ CAPTURE = DRIVER + textwrap.dedent("""
     say("done")
     sys.stdin.readline()
 """)
+CAPTURES = DRIVER + textwrap.dedent("""
+    import select, time
+    stream, graph, status = ptr(), ptr(), ctypes.c_int()
+    ok(c.cuStreamCreate(ctypes.byref(stream), 1))
+    say("ready")
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        ok(c.cuStreamBeginCapture_v2(stream, 2))
+        ok(c.cuStreamGetCaptureInfo_v2(stream, ctypes.byref(status), None, ctypes.byref(graph), None, None))
+        time.sleep(0.2)
+        ok(c.cuStreamEndCapture(stream, ctypes.byref(graph)))
+        ok(c.cuGraphDestroy(graph))
+""")
 SHARE = DRIVER + textwrap.dedent("""
     at = alloc(1 << 20)
     handle = ctypes.create_string_buffer(64)
@@ -524,6 +536,17 @@ SHARE = DRIVER + textwrap.dedent("""
     say("done" if len(down(at, 100)) == 100 else "wrong")
     sys.stdin.readline()
 """)
+
+
+def test_a_session_is_suspended_between_two_captures(gpu_server):
+    server = gpu_server("--suspend-wait", "100")
+    asker = Asker(server)
+    one = begun(program(server, CAPTURES))
+    for _ in range(3):
+        assert asker.ask("suspend", session="s1")["ok"]
+        assert asker.ask("resume", session="s1")["ok"]
+    one.stdin.close()
+    assert one.wait(HANG) == 0, one.stderr.read()
 
 
 @pytest.mark.parametrize("source, reason", [(BUSY, "still running"), (CAPTURE, "captured"), (SHARE, "shares")],
