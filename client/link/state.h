@@ -131,6 +131,7 @@ struct ckc_command {
 	bool broken;
 	bool accepted; /* the reply to the join has been read */
 	uint64_t last_write_ns;
+	_Atomic unsigned int burst; /* messages that program threads have written since a wait */
 	struct ck_spin spin;
 	void (*failed)(struct ckc_client *c, int ret); /* a write */
 	_Atomic uint64_t seq;

@@ -138,17 +138,19 @@ static int encode_message(struct ckc_outgoing *m, unsigned char *room, uint32_t 
 static bool send_next(struct ckc_client *c, struct ckc_outgoing *m, ck_head *head)
 {
 	struct ckc_command *cmd = &c->command;
-	bool sent;
+	bool sent, wake = false;
 
 	inside = true;
 	ck_lock(&cmd->lock);
 	if (cmd->shared)
 		send_shared(c, m);
 	else
-		ckc_command_buffer(c, m);
+		wake = ckc_command_buffer(c, m);
 	sent = !cmd->broken;
 	head->seq = cmd->seq;
 	ck_unlock(&cmd->lock);
+	if (wake)
+		ck_cond_signal(&cmd->work);
 	inside = false;
 	return sent;
 }
@@ -248,6 +250,7 @@ void ckc_command_flush(struct ckc_client *c)
 {
 	struct ckc_command *cmd = &c->command;
 
+	atomic_store_explicit(&cmd->burst, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&cmd->len, memory_order_acquire) == 0)
 		return; /* all bytes have left or are being written */
 	inside = true;

@@ -26,9 +26,14 @@ CK_LOG_DEFINE("client");
 
 #define BUFFER_SIZE (CK_RECORD_MAX + 4) /* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
-#define STORM_NS 20000			/* messages closer than this form a burst */
+#define STORM_NS 20000			/* messages closer than this form a burst, */
+#define BURST 3				/* and more than these, without a wait between them */
 /* Before the sender sleeps: operators of a framework come every 5 to 50 us. */
 #define SPIN_US 200
+/* Then it looks every LOOK_NS, also where spinning does not pay, until that long after a message:
+ * a thread that sends meanwhile pays for encoding only. */
+#define AWAKE_NS 1000000
+#define LOOK_NS 20000
 
 /* Write the filled buffer, then @bulk. Call with no writer active; the lock is released during the
  * write. */
@@ -64,6 +69,43 @@ void ckc_command_write_all(struct ckc_client *c)
 		write_piece(c, NULL, 0);
 }
 
+static bool has_work(const struct ckc_command *cmd)
+{
+	return cmd->broken || (cmd->len > 0 && !cmd->writing);
+}
+
+/* Take the lock when there are bytes, or when it does not pay to spin longer. The bytes appear
+ * while their thread holds the lock: to wait for it would make that thread wake this one. */
+static void spin_for_bytes(struct ckc_command *cmd, struct ck_spin_turn *turn)
+{
+	while (ck_spin_again(turn)) {
+		if (atomic_load_explicit(&cmd->len, memory_order_relaxed) > 0 &&
+		    ck_trylock(&cmd->lock) == 0)
+			return;
+	}
+	ck_lock(&cmd->lock);
+}
+
+/* The sender waits, with the lock: it spins, then looks now and then, then sleeps until a thread
+ * wakes it. */
+static void await_bytes(struct ckc_command *cmd)
+{
+	struct ck_spin_turn turn = ck_spin_begin(&cmd->spin);
+	uint64_t end = ck_now_ns() + AWAKE_NS;
+	struct timespec until;
+
+	ck_unlock(&cmd->lock);
+	spin_for_bytes(cmd, &turn);
+	while (!has_work(cmd) && ck_now_ns() < end) {
+		until = ck_until(LOOK_NS);
+		ck_cond_timedwait(&cmd->work, &cmd->lock, &until);
+	}
+	cmd->sender_sleeps = !has_work(cmd);
+	while (cmd->sender_sleeps && !cmd->broken)
+		ck_cond_wait(&cmd->work, &cmd->lock);
+	ck_spin_end(&turn);
+}
+
 static void *run_sender(void *client)
 {
 	struct ckc_client *c = client;
@@ -72,38 +114,34 @@ static void *run_sender(void *client)
 	ckc_route_serve(c);
 	ck_lock(&cmd->lock);
 	while (!cmd->broken) {
-		struct ck_spin_turn turn = ck_spin_begin(&cmd->spin);
-
 		ckc_command_write_all(c);
-		ck_unlock(&cmd->lock);
-		while (atomic_load_explicit(&cmd->len, memory_order_relaxed) == 0 &&
-		       ck_spin_again(&turn))
-			;
-		ck_lock(&cmd->lock);
-		if (cmd->len == 0 || cmd->writing) {
-			cmd->sender_sleeps = true;
-			while (cmd->sender_sleeps && !cmd->broken)
-				ck_cond_wait(&cmd->work, &cmd->lock);
-		}
-		ck_spin_end(&turn);
+		await_bytes(cmd);
 	}
 	ck_unlock(&cmd->lock);
 	return NULL;
 }
 
-/* Called with the lock held after an append: arrange for the bytes to leave soon. */
-static void dispatch_bytes(struct ckc_client *c)
+/*
+ * Called with the lock held after an append: arrange for the bytes to leave soon. True: the sender
+ * has to be woken, which costs a thread as much as a write. So the thread of the program writes,
+ * unless it sends more and more without a wait.
+ */
+static bool dispatch_bytes(struct ckc_client *c)
 {
 	struct ckc_command *cmd = &c->command;
+	uint64_t pause;
 
 	if (cmd->writing || !cmd->sender_sleeps)
-		return; /* the current writer or the sender will write it too */
-	if (ck_now_ns() - cmd->last_write_ns > STORM_NS) {
+		return false; /* the current writer or the sender will write it too */
+	pause = ck_now_ns() - cmd->last_write_ns;
+	if (pause > AWAKE_NS)
+		cmd->burst = 0;
+	if (pause > STORM_NS && atomic_fetch_add(&cmd->burst, 1) < BURST) {
 		ckc_command_write_all(c);
-		return;
+		return false;
 	}
 	cmd->sender_sleeps = false;
-	ck_cond_signal(&cmd->work);
+	return true;
 }
 
 /* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that
@@ -134,7 +172,7 @@ static void append_bytes(struct ckc_command *cmd, const void *bytes, size_t size
 	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
 }
 
-void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
+bool ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
 {
 	struct ckc_command *cmd = &c->command;
 	bool write = m->bulk_size > INLINE_BULK;
@@ -142,7 +180,7 @@ void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
 
 	make_room(c, m->size + (write ? 0 : m->bulk_size + pad), write);
 	if (cmd->broken)
-		return;
+		return false;
 	ckc_command_give_number(cmd, m);
 	append_bytes(cmd, m->bytes, m->size);
 	if (write) {
@@ -151,7 +189,7 @@ void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m)
 		append_bytes(cmd, m->bulk, m->bulk_size);
 		append_bytes(cmd, ckc_padding, pad);
 	}
-	dispatch_bytes(c);
+	return dispatch_bytes(c);
 }
 
 int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_client *c, int ret))

@@ -50,8 +50,9 @@ static inline void ckc_command_give_number(struct ckc_command *cmd, struct ckc_o
 int ckc_command_buffer_start(struct ckc_client *c, void (*failed)(struct ckc_client *c, int ret));
 void ckc_command_buffer_free(struct ckc_client *c);
 
-/* Append the encoded message @m to the buffer, and arrange for it to leave soon. */
-void ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m);
+/* Append the encoded message @m to the buffer, and arrange for it to leave soon. True: signal
+ * `work` when the lock is released, because the thread that wakes up takes it. */
+bool ckc_command_buffer(struct ckc_client *c, struct ckc_outgoing *m);
 
 /* Write the buffer out, unless another thread does. */
 void ckc_command_write_all(struct ckc_client *c);

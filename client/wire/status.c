@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "client/link/client.h"
+#include "client/wire/command.h"
 #include "client/wire/delivery.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
@@ -141,8 +142,7 @@ void ckc_status_news(struct ckc_client *c, uint64_t number, uint64_t what)
 		atomic_store(&f->closed, what >> 3);
 }
 
-enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch,
-				uint64_t of)
+enum ckc_status ckc_status_look(struct ckc_client *c, const struct ckc_watch *watch, uint64_t of)
 {
 	struct ck_status_file *f = atomic_load(&c->watches.file);
 	const struct ck_status_word *word;
@@ -159,6 +159,7 @@ enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_wat
 		return CK_STATUS_DONE;
 	if (ck_now_ns() - watch->asked_ns > TRUST_NS)
 		return CK_STATUS_UNKNOWN;
+	ckc_command_flush(c); /* a program that asks again and again waits */
 	ck_spin_give_way();
 	return CK_STATUS_PENDING;
 }

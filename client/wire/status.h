@@ -26,8 +26,7 @@ enum ckc_status {
  * stays PENDING for at most a quarter of a second; then the client asks the server, to notice if it
  * is gone.
  */
-enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch,
-				uint64_t of);
+enum ckc_status ckc_status_look(struct ckc_client *c, const struct ckc_watch *watch, uint64_t of);
 
 /* A number for a watch of object @id, to send with a query. 0: the server cannot report later. */
 uint64_t ckc_status_number(struct ckc_client *c, uint64_t id);

@@ -19,8 +19,11 @@
 #include <cmocka.h>
 
 #include "client/wire/command.h"
+#include "client/wire/status.h"
+#include "rpc/status.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/rpc_ends.h"
+#include "util/until.h"
 
 #define TEST_SECONDS 120 /* a test that hangs is ended by its alarm */
 #define PATTERN (4u << 20)
@@ -455,6 +458,105 @@ static void a_lone_message_arrives_without_a_flush(void **state)
 	assert_all_read(&r);
 }
 
+/* --- who writes */
+
+#define PAUSE_NS 40000 /* more than between the messages of a storm */
+
+static void pause_actively(void)
+{
+	double until = seconds() + PAUSE_NS * 1e-9;
+
+	while (seconds() < until)
+		;
+}
+
+static bool sender_sleeps(void)
+{
+	struct ckc_command *cmd = &ckc_client_current()->command;
+	bool sleeps;
+
+	ck_lock(&cmd->lock);
+	sleeps = cmd->sender_sleeps;
+	ck_unlock(&cmd->lock);
+	return sleeps;
+}
+
+static void await_sleep_of_the_sender(void)
+{
+	double limit = seconds() + 60;
+
+	while (!sender_sleeps() && seconds() < limit)
+		nap(1000);
+	assert_true(sender_sleeps());
+}
+
+/* Are there bytes that are left to the sender? It does not sleep then. */
+static bool bytes_are_left(void)
+{
+	struct ckc_command *cmd = &ckc_client_current()->command;
+	bool left;
+
+	ck_lock(&cmd->lock);
+	left = cmd->len > 0 && !cmd->writing;
+	ck_unlock(&cmd->lock);
+	return left;
+}
+
+/* On a busy machine a pause may be so long that the messages are no burst. */
+static void a_burst_without_a_wait_is_left_to_the_sender(void **state)
+{
+	struct reading r = {.count = UINT64_MAX};
+	double limit = seconds() + 60;
+	unsigned int n = 0, left = 0;
+
+	(void)state;
+	start_reading(&r);
+	while (left == 0 && seconds() < limit) {
+		await_sleep_of_the_sender();
+		for (unsigned int i = 0; i < 8; i++) {
+			assert_int_equal(send_one(0, n++, KINDS - 1, NULL), CUDA_SUCCESS);
+			left += bytes_are_left();
+			pause_actively();
+		}
+	}
+	assert_true(left > 0);
+}
+
+static void a_thread_that_waits_writes_by_itself(void **state)
+{
+	struct reading r = {.count = UINT64_MAX};
+
+	(void)state;
+	start_reading(&r);
+	await_sleep_of_the_sender();
+	for (unsigned int i = 0; i < 400; i++) {
+		assert_int_equal(send_one(0, i, KINDS - 1, NULL), CUDA_SUCCESS);
+		assert_false(bytes_are_left());
+		if (i % 3 == 2)
+			ckc_command_flush(ckc_client_current());
+		pause_actively();
+	}
+	assert_true(sender_sleeps());
+}
+
+static void a_query_sends_what_is_buffered(void **state)
+{
+	static struct ck_status_file file;
+	struct ckc_client *c = ckc_client_current();
+	struct reading r = {.count = UINT64_MAX};
+	struct ckc_watch watch = {.number = 1, .of = 1};
+
+	(void)state;
+	start_reading(&r);
+	atomic_store(&c->watches.file, &file);
+	for (unsigned int i = 0; i < 3000; i++) {
+		assert_int_equal(send_one(0, i, KINDS - 1, NULL), CUDA_SUCCESS);
+		watch.asked_ns = ck_now_ns();
+		if (ckc_status_look(c, &watch, 1) == CK_STATUS_PENDING)
+			assert_false(bytes_are_left());
+	}
+}
+
 /* --- what cannot be sent */
 
 static void a_message_that_cannot_be_encoded_is_refused_and_takes_no_number(void **state)
@@ -558,6 +660,9 @@ int main(void)
 	const struct CMUnitTest socket_tests[] = {
 		cmocka_unit_test(a_reader_that_closes_inside_a_payload_ends_every_send),
 		cmocka_unit_test(an_idle_client_learns_of_a_closed_reader_within_two_sends),
+		cmocka_unit_test(a_burst_without_a_wait_is_left_to_the_sender),
+		cmocka_unit_test(a_thread_that_waits_writes_by_itself),
+		cmocka_unit_test(a_query_sends_what_is_buffered),
 	};
 	int failed = 0;
 
