@@ -265,19 +265,15 @@ void cks_deliveries_fail(struct cks_deliveries *d, uint64_t ctx)
 	ck_unlock(&d->lock);
 }
 
-void cks_deliveries_drop_context(struct cks_deliveries *d, uint64_t ctx, CUcontext context)
+void cks_deliveries_drop_context(struct cks_deliveries *d, uint64_t ctx)
 {
-	CUcontext popped;
-
-	if (atomic_load(&d->outstanding) > 0 && ck_driver.cuCtxSynchronize &&
-	    ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
+	if (atomic_load(&d->outstanding) > 0 && ck_driver.cuCtxSynchronize)
 		ck_driver.cuCtxSynchronize();
-		ck_driver.cuCtxPopCurrent_v2(&popped);
-	}
 	ck_lock(&d->lock);
 	fail_context(d, ctx);
 	for (struct cks_slot *slot = d->slots; slot; slot = slot->next)
-		slot->pinned &= slot->pinned_ctx != ctx;
+		if (slot->pinned_ctx == ctx)
+			slot->pinned = false;
 	ck_unlock(&d->lock);
 }
 

@@ -69,8 +69,7 @@ bool cks_deliveries_any(struct cks_deliveries *deliveries);
  * it. */
 void cks_deliveries_fail(struct cks_deliveries *deliveries, uint64_t ctx);
 
-/* Context @ctx is about to end: wait for the copies in progress in it. */
-void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx,
-				 CUcontext context);
+/* Context @ctx, which is current, is about to end: wait for the copies in progress in it. */
+void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx);
 
 #endif

@@ -36,31 +36,63 @@ static struct cks_slot *slot_make(struct cks_deliveries *d)
 	return slot;
 }
 
-/* An unused slot, or NULL. */
-static struct cks_slot *slot_idle(struct cks_deliveries *d)
+/* Whether a stream of context @ctx can use the slot without a registration. */
+static bool slot_is_of(const struct cks_slot *slot, uint64_t ctx)
 {
-	struct cks_slot *slot = d->slots;
-
-	while (slot && slot->refs > 0)
-		slot = slot->next;
-	if (!slot && d->slot_count < SLOTS)
-		slot = slot_make(d);
-	return slot;
+	return slot->pinned && slot->pinned_ctx == ctx;
 }
 
-static void slot_pin(struct cks_slot *slot, uint64_t ctx)
+/* An unused slot, or NULL. Its registration ends with its context, so another context's slot gets a
+ * new one. */
+static struct cks_slot *slot_idle(struct cks_deliveries *d, uint64_t ctx)
 {
-	CUresult err;
+	struct cks_slot *idle = NULL;
 
-	if (slot->pinned)
+	for (struct cks_slot *slot = d->slots; slot; slot = slot->next) {
+		if (slot->refs > 0)
+			continue;
+		if (slot_is_of(slot, ctx))
+			return slot;
+		if (!idle || !slot->pinned)
+			idle = slot;
+	}
+	if ((!idle || idle->pinned) && d->slot_count < SLOTS) {
+		struct cks_slot *made = slot_make(d);
+
+		idle = made ? made : idle;
+	}
+	if (idle)
+		idle->pinned = false;
+	return idle;
+}
+
+/* Register the slot in the current context @ctx. Another one, which is ending, may have done so:
+ * then no copy is in the slot. */
+static CUresult slot_register(struct cks_slot *slot, uint64_t ctx)
+{
+	const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+	CUresult err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
+
+	if (err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED && slot->pinned_ctx != ctx) {
+		ck_driver.cuMemHostUnregister(slot->host);
+		err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
+	}
+	if (err && err != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		return err;
+	return ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
+}
+
+static void slot_pin(struct cks_deliveries *d, struct cks_slot *slot, uint64_t ctx)
+{
+	bool pinned;
+
+	if (slot_is_of(slot, ctx))
 		return;
-	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES,
-					     CU_MEMHOSTREGISTER_PORTABLE |
-						     CU_MEMHOSTREGISTER_DEVICEMAP);
-	if (!err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-		err = ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
-	slot->pinned = !err;
+	pinned = !slot_register(slot, ctx);
+	ck_lock(&d->lock);
+	slot->pinned = pinned;
 	slot->pinned_ctx = ctx;
+	ck_unlock(&d->lock);
 }
 
 static struct cks_part_queue *queue_of(struct cks_deliveries *d, uint64_t ctx, uint64_t stream)
@@ -97,7 +129,7 @@ static CUresult place_part(struct cks_deliveries *d, struct cks_part *p, uint64_
 		slot = q->slot;
 		if (slot && slot->used + p->size <= CK_SLOT_SIZE && slot->parts < CK_SLOT_PARTS)
 			break;
-		slot = slot_idle(d);
+		slot = slot_idle(d, p->ctx);
 		if (slot) {
 			cks_slot_unref(d, q->slot);
 			q->slot = slot;
@@ -128,12 +160,13 @@ static void take_flag(struct cks_part *p, CUdeviceptr *device)
 }
 
 /* Enqueue the copy into the slot, then the write of the flag. */
-static CUresult begin_copy(struct cks_part *p, CUdeviceptr src, CUstream stream)
+static CUresult begin_copy(struct cks_deliveries *d, struct cks_part *p, CUdeviceptr src,
+			   CUstream stream)
 {
 	CUdeviceptr flag;
 	CUresult err;
 
-	slot_pin(p->slot, p->ctx);
+	slot_pin(d, p->slot, p->ctx);
 	err = ck_driver.cuMemcpyDtoHAsync_v2(p->at, src + p->offset, p->size, stream);
 	if (!err && p->slot->pinned) {
 		take_flag(p, &flag);
@@ -165,7 +198,7 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 	err = place_part(d, p, serial);
 	ck_unlock(&d->lock);
 	if (!err)
-		err = begin_copy(p, a->src, stream);
+		err = begin_copy(d, p, a->src, stream);
 	if (err) {
 		p->size = 0;
 		p->span = a->size - offset;
@@ -191,8 +224,8 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 static bool delivery_is_supported(void)
 {
 	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemHostRegister_v2 &&
-	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuStreamWriteValue32_v2 &&
-	       ck_driver.cuStreamSynchronize;
+	       ck_driver.cuMemHostUnregister && ck_driver.cuMemHostGetDevicePointer_v2 &&
+	       ck_driver.cuStreamWriteValue32_v2 && ck_driver.cuStreamSynchronize;
 }
 
 CUresult ck_serve_deliver(struct cks_request *r, ck_deliver_args *a, void *res)

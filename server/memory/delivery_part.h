@@ -34,10 +34,10 @@ struct cks_slot {
 	unsigned char *host;
 	CUdeviceptr device; /* its address for the device */
 	size_t used;
-	unsigned int parts; /* flags in use */
-	unsigned int refs;  /* parts in it, plus the queue that fills it */
-	bool pinned;
-	uint64_t pinned_ctx;
+	unsigned int parts;    /* flags in use */
+	unsigned int refs;     /* parts in it, plus the queue that fills it */
+	bool pinned;	       /* registered in the context of its queue's stream, */
+	uint64_t pinned_ctx;   /* this one */
 	struct cks_slot *next; /* in the list of all */
 };
 

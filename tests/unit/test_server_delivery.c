@@ -358,13 +358,115 @@ static void a_context_that_goes_leaves_its_copies_done(void **state)
 	(void)state;
 	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
 	ck_driver.cuCtxSynchronize = arrive_now;
-	cks_deliveries_drop_context(session->deliveries, 1, NULL);
+	cks_deliveries_drop_context(session->deliveries, 1);
 	assert_int_equal(report(), 1);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device, 100);
 }
 
+/* Registrations of slots, each with its context. */
+static struct {
+	char *host;
+	size_t size;
+	uint64_t ctx;
+} registered[4];
+
+static CUresult host_register(void *host, size_t size, unsigned int how)
+{
+	int free = -1;
+
+	(void)how;
+	for (int i = 0; i < 4; i++) {
+		if (!registered[i].host)
+			free = i;
+		else if (registered[i].host == host)
+			return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	}
+	assert_true(free >= 0);
+	registered[free].host = host;
+	registered[free].size = size;
+	registered[free].ctx = request.ctx;
+	return CUDA_SUCCESS;
+}
+
+static CUresult host_unregister(void *host)
+{
+	for (int i = 0; i < 4; i++) {
+		if (registered[i].host == host) {
+			registered[i].host = NULL;
+			return CUDA_SUCCESS;
+		}
+	}
+	return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+/* The driver ends them with their context. */
+static void context_ends(uint64_t ctx)
+{
+	for (int i = 0; i < 4; i++)
+		if (registered[i].ctx == ctx)
+			registered[i].host = NULL;
+}
+
+/* The context that has registered the memory of flag @i; 0: none. */
+static uint64_t context_of_flag(unsigned int i)
+{
+	for (int k = 0; k < 4; k++)
+		if (registered[k].host && flags[i] >= (uintptr_t)registered[k].host &&
+		    flags[i] < (uintptr_t)registered[k].host + registered[k].size)
+			return registered[k].ctx;
+	return 0;
+}
+
+static int begin_registering(void **state)
+{
+	memset(registered, 0, sizeof(registered));
+	if (begin(state) < 0)
+		return -1;
+	ck_driver.cuMemHostRegister_v2 = host_register;
+	ck_driver.cuMemHostUnregister = host_unregister;
+	return 0;
+}
+
+/* A whole copy, after which its slot is free. */
+static void deliver_whole(uint64_t number, uint64_t ctx)
+{
+	ck_delivery_next_res res;
+
+	request.ctx = ctx;
+	assert_int_equal(deliver(number, 0, 100, 0), CUDA_SUCCESS);
+	assert_int_equal(context_of_flag(made - 1), ctx);
+	arrive(made - 1);
+	assert_int_equal(report(), number);
+	assert_true(next(&res, got));
+}
+
+/* The driver may end context 1, and its registrations with it, at any time. */
+static void copies_of_a_context_use_slots_that_it_has_registered(void **state)
+{
+	(void)state;
+	deliver_whole(1, 1);
+	deliver_whole(2, 2);
+	deliver_whole(3, 1);
+	assert_int_equal(flags[0], flags[2]);
+	assert_int_not_equal(flags[0], flags[1]);
+}
+
+static void a_slot_of_an_ending_context_is_registered_again(void **state)
+{
+	(void)state;
+	deliver_whole(1, 1);
+	cks_deliveries_drop_context(session->deliveries, 1);
+	deliver_whole(2, 2);
+	assert_int_equal(flags[0], flags[1]);
+	context_ends(1);
+	assert_int_equal(context_of_flag(1), 2);
+	deliver_whole(3, 2);
+	assert_int_equal(flags[0], flags[2]);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define TEST_REGISTERING(f) cmocka_unit_test_setup_teardown(f, begin_registering, end)
 
 /* The channels of client and lane are lasting ones from now on, without a connection. */
 static void make_lasting(void)
@@ -500,6 +602,8 @@ int main(void)
 		TEST(a_copy_that_fails_comes_without_bytes),
 		TEST(what_leaves_its_memory_is_refused),
 		TEST(a_context_that_goes_leaves_its_copies_done),
+		TEST_REGISTERING(copies_of_a_context_use_slots_that_it_has_registered),
+		TEST_REGISTERING(a_slot_of_an_ending_context_is_registered_again),
 		TEST(news_that_wait_for_a_lane_go_together),
 		TEST(a_reply_takes_news_together),
 		TEST(older_clients_get_news_one_by_one),
