@@ -6,7 +6,7 @@
 #   python3 -c 'import tarfile; tarfile.open("build/carry/all.txz").extractall(".")'
 #   export LD_LIBRARY_PATH=$PWD/build/lib; bench/gpu.sh
 #
-# Needs `make && make -C cpu bench && make test-apps && make loader && make -C tests/loader`.
+# Needs `make && make -C cpu bench && make test-apps && make loader && make -C tests/loader && make -C tests far`.
 set -eu
 cd "$(dirname "$0")/.."
 archive=${1:-build/carry/all.txz}
@@ -16,6 +16,6 @@ ldd cpu/cricket-rpc-server cpu/gpu_launcher | awk '/libtirpc|libjansson|libssl|l
 # What git ignores, less what it takes only to build.
 git ls-files --others --ignored --exclude-standard -- cpu loader tests/test_apps/bin wcm/examples/bin |
 	grep -v -e '\.o$' -e '\.d$' -e '\.a$' -e '/gen/' -e '^cpu/build-' -e '^loader/build/' -e __pycache__ > build/carry/list
-find build/lib build/tests-loader -type f -o -type l >> build/carry/list
+find build/lib build/tests-loader build/tests/far -type f -o -type l >> build/carry/list
 XZ_OPT=-T0 tar -cJf "$archive" -T build/carry/list
 ls -l "$archive"

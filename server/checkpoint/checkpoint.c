@@ -17,6 +17,7 @@
 #include "server/checkpoint/checkpoint.h"
 #include "server/checkpoint/criu.h"
 #include "util/process/pid_namespace.h"
+#include "server/checkpoint/socket_names.h"
 #include "server/checkpoint/store.h"
 #include "server/checkpoint/worker_memory.h"
 #include "server/processes/pool_table.h"
@@ -438,6 +439,8 @@ int cks_checkpoint_restore(const struct cks_checkpoint_job *job, int dir,
 		return cks_why_set(why, errno, "%s: %m", images);
 	snprintf(log, sizeof(log), "%s/restore.log", images); /* other copies have their own */
 	ret = unpack_all(dir, images, manifest, why);
+	if (ret == 0)
+		ret = cks_socket_names_free(images, why);
 	if (ret == 0)
 		ret = cks_criu_restore(&criu, inherited, pid, why);
 	rename(log, kept);

@@ -32,8 +32,9 @@ def ids_of(server):
     return [session_of(server), [len(server.workers())]]
 
 
-def test_a_program_does_not_notice_that_its_session_moves(servers, start_program, expected, tmp_path):
-    first, second = servers("first"), servers("second")
+@pytest.mark.parametrize("option", ["", "socket"])      # each worker binds an abstract socket, as with NVIDIA's driver
+def test_a_program_does_not_notice_that_its_session_moves(servers, start_program, expected, tmp_path, option):
+    first, second = (servers(name, CRICKET_EMU=option) for name in ("first", "second"))
     program = start_program(first.address("tcp"))
     for here, there in ((first, second), (second, first), (first, second)):
         program.go_on()
