@@ -50,10 +50,16 @@ def emulated(command, program, kernel, source):
     return found
 
 
-def sanitized(sanitizer, program, kernel, source):
+def supported(sanitizer):
+    """The tools that this version has: initcheck of shared memory came after CUDA 13.0."""
+    known = output(sanitizer, "--help")
+    return {kind: tool for kind, tool in TOOLS.items() if all(word in known for word in tool if word.startswith("--"))}
+
+
+def sanitized(sanitizer, tools, program, kernel, source):
     """Each report has several lines, which all begin with =========. An error that the program sees is a report of memcheck."""
     found = set()
-    for kind, tool in TOOLS.items():
+    for kind, tool in tools.items():
         text = output(sanitizer, "--tool", *tool, "--show-backtrace", "device", program, kernel)
         total = re.search(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard", text)
         if not total:
@@ -74,14 +80,18 @@ def main():
     source = pathlib.Path(source)
     wanted = kernels_of(source)
     names = sys.argv[5:] or list(wanted)
+    tools = supported(sanitizer)
+    for kind in TOOLS.keys() - tools.keys():
+        print(f"this compute-sanitizer has no {' '.join(TOOLS[kind])}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ours = list(pool.map(lambda k: emulated(command, program, k, source), names))
-        theirs = list(pool.map(lambda k: sanitized(sanitizer, program, k, source), names))
+        theirs = list(pool.map(lambda k: sanitized(sanitizer, tools, program, k, source), names))
     print("| kernel | error | emulated GPU | compute-sanitizer |\n|---|---|---|---|")
     for name, mine, other in zip(names, ours, theirs):
         print(f"| {name} | {cell(wanted[name])} | {cell(mine)} | {cell(other)} |")
-    kinds = [({k for k, _ in mine}, {k for k, _ in other}) for mine, other in zip(ours, theirs)]
-    print(f"{sum(m == o for m, o in kinds)} of {len(names)} kernels with the same kinds of errors, {sum(m == o for m, o in zip(ours, theirs))} "
+    compared = [{(k, n) for k, n in mine if k in tools} for mine in ours]
+    kinds = [({k for k, _ in mine}, {k for k, _ in other}) for mine, other in zip(compared, theirs)]
+    print(f"{sum(m == o for m, o in kinds)} of {len(names)} kernels with the same kinds of errors, {sum(m == o for m, o in zip(compared, theirs))} "
           f"with the same lines; only the emulated GPU reports {sum(bool(m - o) for m, o in kinds)}, only compute-sanitizer "
           f"{sum(bool(o - m) for m, o in kinds)}")
 

@@ -154,6 +154,7 @@ SANITIZER = r"""#!/bin/sh
 case "$2 $*" in
 --version*) echo 'Version 2026.4.0.0 (build 1) (public-release)' ;;
 *--version*) echo 'Version 2026.4.0.0 (build 1) (public-release)' ;;
+*--help*) echo '  --OPTION arg (=global)' ;;
 racecheck*race_warp)
 	echo '========= Error: Race reported between Write access at race_warp(int *, int)+0x90 in kernel_errors.cu:WRITE'
 	echo '=========     and Read access at race_warp(int *, int)+0xd0 in kernel_errors.cu:READ [64 hazards]'
@@ -168,14 +169,18 @@ esac
 """
 
 
-def test_findings_stand_beside_those_of_compute_sanitizer(tmp_path, app):
+@pytest.mark.parametrize("option, total", [
+    ("initcheck-address-space", "2 of 4 kernels with the same kinds of errors, 1 with the same lines; only the emulated GPU reports 1"),
+    ("show-backtrace", "3 of 4 kernels with the same kinds of errors, 2 with the same lines; only the emulated GPU reports 0"),
+], ids=["of 2026", "of CUDA 13.0"])
+def test_findings_stand_beside_those_of_compute_sanitizer(tmp_path, app, option, total):
     app("kernel_errors")
     lines = text(ROOT / "tests" / "test_apps" / "kernel_errors.cu").splitlines()
     start = next(i for i, line in enumerate(lines) if "void race_warp(" in line)
     write, read = [i + 1 for i in range(start, start + 6) if "finds race here" in lines[i]]
     far = next(i + 1 for i, line in enumerate(lines) if "(size_t)1 << 40" in line)
     fake = tmp_path / "compute-sanitizer"
-    fake.write_text(SANITIZER.replace("WRITE", str(write)).replace("READ", str(read)), encoding="utf-8")
+    fake.write_text(SANITIZER.replace("WRITE", str(write)).replace("READ", str(read)).replace("OPTION", option), encoding="utf-8")
     fake.chmod(0o755)
     done = run([BENCH / "gpu.sh", "findings"], clean_env(DRIVER="emu", OUT=tmp_path, SANITIZER=fake, FINDINGS="race_warp bounds_far "
                "uninitialised_all right_warp"), timeout=120)
@@ -185,7 +190,7 @@ def test_findings_stand_beside_those_of_compute_sanitizer(tmp_path, app):
     assert rows["race_warp"] == [races, races, f"memcheck failed: no output ?, {races}"], done.out + done.err
     assert rows["bounds_far"] == [f"fault {far}", f"fault {far}", "fault ?"]
     assert rows["uninitialised_all"][1:] == [rows["uninitialised_all"][0], "-"] and rows["right_warp"] == ["-", "-", "-"]
-    assert "2 of 4 kernels with the same kinds of errors, 1 with the same lines; only the emulated GPU reports 1, only compute-sanitizer 1" in done.out
+    assert f"{total}, only compute-sanitizer 1" in done.out and ("has no initcheck" in done.out) == (option == "show-backtrace"), done.out
 
 
 def test_a_part_that_fails_is_a_row(tmp_path):

@@ -57,10 +57,9 @@ static int bind_name(const char *name, size_t size)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	memcpy(at.sun_path, name, size);
-	assert_int_equal(
-		bind(fd, (struct sockaddr *)&at,
-		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size)),
-		0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size)),
+			 0);
 	return fd;
 }
 
