@@ -324,25 +324,19 @@ CUresult cks_slot_wait(struct cks_slot *slot)
 	return err;
 }
 
-/* The context ends with its registrations, also those of slots that copies of others use. */
 static void ring_drop_context(struct cks_ring *ring, uint64_t ctx)
 {
 	ck_lock(&ring->lock);
 	for (unsigned int i = 0; i < ring->count; i++) {
 		struct cks_slot *slot = &ring->slots[i];
 
-		bool pinned = slot->pinned && slot->pinned_ctx == ctx;
-
-		if (slot->event && (slot->ctx == ctx || pinned))
+		if (slot->ctx == ctx && slot->event) {
 			cks_slot_wait(slot);
-		if (slot->event && slot->ctx == ctx) {
 			ck_driver.cuEventDestroy_v2(slot->event);
 			slot->event = NULL;
 		}
-		if (pinned) {
-			ck_driver.cuMemHostUnregister(slot->host);
+		if (slot->pinned && slot->pinned_ctx == ctx)
 			slot->pinned = false;
-		}
 	}
 	ck_unlock(&ring->lock);
 }

@@ -97,8 +97,7 @@ CUresult cks_slot_mark(struct cks_slot *slot, CUstream stream, size_t size);
 /* Wait until all copies of the slot are done; returns the error of the stream, if any. */
 CUresult cks_slot_wait(struct cks_slot *slot);
 
-/* Context @ctx, which is current, is about to end: forget its events, and unregister the slots that
- * it registered. Waits for copies of other threads. */
+/* Context @ctx is about to end: forget its events. Waits for copies of other threads. */
 void cks_staging_drop_context(struct cks_staging *staging, uint64_t ctx);
 
 #endif

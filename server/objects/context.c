@@ -32,18 +32,12 @@ static void contexts_changed(struct cks_session *s)
 
 void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 {
-	bool pushed = context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
-		      ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-	CUcontext popped;
-
 	cks_nccl_drop_context(s, id);
 	cks_status_drop_all(s);
 	cks_staging_drop_context(s->staging, id);
 	cks_launch_pace_drop_context(s->launch_pace, id);
-	cks_deliveries_drop_context(s->deliveries, id);
+	cks_deliveries_drop_context(s->deliveries, id, context);
 	cks_mirrors_drop_context(s->mirrors, id);
-	if (pushed)
-		ck_driver.cuCtxPopCurrent_v2(&popped);
 }
 
 /* Forget the objects of context @id, which ended with it. */

@@ -96,11 +96,10 @@ static void claim_commands(struct ck_chan *chan)
 	worker_watch_drop(worker.hello_fd);
 }
 
-/* Take one of the session's places for connections: one more than call lanes, for the command
- * connection. */
+/* Take one of the session's places for calls. */
 static bool take_place(void)
 {
-	if (atomic_fetch_add(&worker.lanes, 1) <= worker.max_lanes)
+	if (atomic_fetch_add(&worker.lanes, 1) < worker.max_lanes)
 		return true;
 	atomic_fetch_sub(&worker.lanes, 1);
 	ck_warn("a session requests more than %u connections for calls: refused (--max-lanes)",
@@ -117,14 +116,13 @@ void worker_listens(void)
 	atomic_fetch_sub(&worker.lanes, 1);
 }
 
-/* May a connection of this kind be added? It has a place then. */
+/* May a connection of this kind be added? One for calls has a place then. The connection for
+ * commands needs none: it may come after all that the session may have for calls. */
 static bool admit_lane(ck_lane_kind kind)
 {
-	if (kind != CK_LANE_CALL && kind != CK_LANE_COMMAND)
-		return false;
-	if (kind == CK_LANE_COMMAND && atomic_exchange(&worker.command_taken, true))
-		return false;
-	return take_place();
+	if (kind == CK_LANE_COMMAND)
+		return !atomic_exchange(&worker.command_taken, true);
+	return kind == CK_LANE_CALL && take_place();
 }
 
 /* Check and answer a join. 0 or -errno. */

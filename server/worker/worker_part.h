@@ -37,7 +37,7 @@ struct worker {
 	struct cks_session_tls *tls;	  /* there before a connection joins */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
-	atomic_uint lanes;	       /* connections with a thread */
+	atomic_uint lanes;	       /* connections for calls with a thread */
 	atomic_uint joining;	       /* connections that are not answered yet */
 	bool left;		       /* they are closed, and none joins */
 	bool copy;		       /* of a session that was written into files */

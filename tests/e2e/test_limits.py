@@ -15,7 +15,7 @@ import pytest
 
 from conftest import DRIVER, HANG, SERVER, SLOW, Server, clean_env, client_env, lines_of_a_kind, listens, run, wait_until
 from ports import free_port
-from stranger import NUMBERS, Session, call, name_of, opaque, padded, received, results, u32, u64
+from stranger import COMMANDS, NUMBERS, Session, call, name_of, opaque, padded, received, results, u32, u64
 
 MIB = 1 << 20
 LINK = 6
@@ -156,6 +156,18 @@ def test_lanes_are_bounded(limited):
     lanes[0].close()        # its place is free again
     wait_until(lambda: joins(session), 5, "another lane")
     assert session.error() == 0
+    session.end()
+
+
+def test_the_connection_for_commands_may_come_after_all_for_calls(limited):
+    session = Session(limited("--max-lanes", "4"), commands=False)
+    for _ in range(3):
+        session.join()
+    with pytest.raises((EOFError, OSError)):
+        session.join()
+    session.join(COMMANDS)
+    with pytest.raises((EOFError, OSError)):
+        session.join(COMMANDS)
     session.end()
 
 
