@@ -265,12 +265,23 @@ void cks_deliveries_fail(struct cks_deliveries *d, uint64_t ctx)
 	ck_unlock(&d->lock);
 }
 
-void cks_deliveries_drop_context(struct cks_deliveries *d, uint64_t ctx)
+void cks_deliveries_drop_context(struct cks_deliveries *d, uint64_t ctx, CUcontext context)
 {
-	if (atomic_load(&d->outstanding) > 0 && ck_driver.cuCtxSynchronize)
+	CUcontext popped;
+
+	if (atomic_load(&d->outstanding) > 0 && ck_driver.cuCtxSynchronize &&
+	    ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
 		ck_driver.cuCtxSynchronize();
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	}
 	ck_lock(&d->lock);
 	fail_context(d, ctx);
+	ck_unlock(&d->lock);
+}
+
+void cks_deliveries_forget_context(struct cks_deliveries *d, uint64_t ctx)
+{
+	ck_lock(&d->lock);
 	for (struct cks_slot *slot = d->slots; slot; slot = slot->next)
 		if (slot->pinned_ctx == ctx)
 			slot->pinned = false;

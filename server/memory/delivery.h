@@ -69,7 +69,11 @@ bool cks_deliveries_any(struct cks_deliveries *deliveries);
  * it. */
 void cks_deliveries_fail(struct cks_deliveries *deliveries, uint64_t ctx);
 
-/* Context @ctx, which is current, is about to end: wait for the copies in progress in it. */
-void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx);
+/* Context @ctx is about to end: wait for the copies in progress in it. */
+void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx,
+				 CUcontext context);
+
+/* It has ended, and its registrations with it. */
+void cks_deliveries_forget_context(struct cks_deliveries *deliveries, uint64_t ctx);
 
 #endif

@@ -42,11 +42,11 @@ static bool slot_is_of(const struct cks_slot *slot, uint64_t ctx)
 	return slot->pinned && slot->pinned_ctx == ctx;
 }
 
-/* An unused slot, or NULL. Its registration ends with its context, so another context's slot gets a
- * new one. */
+/* An unused slot, or NULL. A registration ends with its context, at any time, so another context's
+ * slot is taken only when there can be no more. */
 static struct cks_slot *slot_idle(struct cks_deliveries *d, uint64_t ctx)
 {
-	struct cks_slot *idle = NULL;
+	struct cks_slot *idle = NULL, *made = NULL;
 
 	for (struct cks_slot *slot = d->slots; slot; slot = slot->next) {
 		if (slot->refs > 0)
@@ -56,27 +56,21 @@ static struct cks_slot *slot_idle(struct cks_deliveries *d, uint64_t ctx)
 		if (!idle || !slot->pinned)
 			idle = slot;
 	}
-	if ((!idle || idle->pinned) && d->slot_count < SLOTS) {
-		struct cks_slot *made = slot_make(d);
-
-		idle = made ? made : idle;
-	}
-	if (idle)
-		idle->pinned = false;
-	return idle;
+	if ((!idle || idle->pinned) && d->slot_count < SLOTS)
+		made = slot_make(d);
+	return made ? made : idle;
 }
 
-/* Register the slot in the current context @ctx. Another one, which is ending, may have done so:
- * then no copy is in the slot. */
-static CUresult slot_register(struct cks_slot *slot, uint64_t ctx)
+/* Register the slot in the current context. Nothing is in it if another one @has done so. */
+static CUresult slot_register(struct cks_slot *slot, bool has)
 {
-	const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-	CUresult err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
+	CUresult err;
 
-	if (err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED && slot->pinned_ctx != ctx) {
+	if (has)
 		ck_driver.cuMemHostUnregister(slot->host);
-		err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
-	}
+	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES,
+					     CU_MEMHOSTREGISTER_PORTABLE |
+						     CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (err && err != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		return err;
 	return ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
@@ -84,13 +78,17 @@ static CUresult slot_register(struct cks_slot *slot, uint64_t ctx)
 
 static void slot_pin(struct cks_deliveries *d, struct cks_slot *slot, uint64_t ctx)
 {
-	bool pinned;
+	bool ready, registered;
 
-	if (slot_is_of(slot, ctx))
-		return;
-	pinned = !slot_register(slot, ctx);
 	ck_lock(&d->lock);
-	slot->pinned = pinned;
+	ready = slot_is_of(slot, ctx);
+	registered = slot->pinned;
+	ck_unlock(&d->lock);
+	if (ready)
+		return;
+	registered = !slot_register(slot, registered);
+	ck_lock(&d->lock);
+	slot->pinned = registered;
 	slot->pinned_ctx = ctx;
 	ck_unlock(&d->lock);
 }

@@ -49,6 +49,7 @@ static void forget_contents(struct cks_session *s, uint64_t id, CUcontext contex
 	cks_memory_drop_context(s->memory, id);
 	cks_lease_forget_ended(s->leases, id);
 	cks_textures_drop_context(s->textures, id);
+	cks_deliveries_forget_context(s->deliveries, id);
 	cks_shadows_drop_context(s->shadows, id);
 	cks_pinned_drop_context(s->pinned, id);
 	contexts_changed(s);

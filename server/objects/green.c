@@ -9,6 +9,7 @@
 
 #include "gen/handlers.h"
 #include "server/objects/context.h"
+#include "server/memory/delivery.h"
 #include "server/policy/meter.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
@@ -274,6 +275,7 @@ CUresult ck_serve_green_destroy(struct cks_request *q, ck_green_destroy_args *a,
 	struct cks_session *s = q->session;
 	CUcontext context;
 	CUgreenCtx green;
+	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuGreenCtxDestroy)
@@ -289,5 +291,8 @@ CUresult ck_serve_green_destroy(struct cks_request *q, ck_green_destroy_args *a,
 	cks_handle_remove(q, a->green);
 	atomic_fetch_add(&s->context_epoch, 1);
 	cks_meter_limits_end(context);
-	return ck_driver.cuGreenCtxDestroy(green);
+	err = ck_driver.cuGreenCtxDestroy(green);
+	if (context)
+		cks_deliveries_forget_context(s->deliveries, a->context);
+	return err;
 }

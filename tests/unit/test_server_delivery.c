@@ -358,7 +358,7 @@ static void a_context_that_goes_leaves_its_copies_done(void **state)
 	(void)state;
 	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
 	ck_driver.cuCtxSynchronize = arrive_now;
-	cks_deliveries_drop_context(session->deliveries, 1);
+	cks_deliveries_drop_context(session->deliveries, 1, NULL);
 	assert_int_equal(report(), 1);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device, 100);
@@ -452,16 +452,17 @@ static void copies_of_a_context_use_slots_that_it_has_registered(void **state)
 	assert_int_not_equal(flags[0], flags[1]);
 }
 
-static void a_slot_of_an_ending_context_is_registered_again(void **state)
+static void a_slot_is_free_for_others_when_its_context_has_ended(void **state)
 {
 	(void)state;
 	deliver_whole(1, 1);
-	cks_deliveries_drop_context(session->deliveries, 1);
+	cks_deliveries_drop_context(session->deliveries, 1, NULL);
 	deliver_whole(2, 2);
-	assert_int_equal(flags[0], flags[1]);
+	assert_int_not_equal(flags[0], flags[1]);
 	context_ends(1);
+	cks_deliveries_forget_context(session->deliveries, 1);
 	assert_int_equal(context_of_flag(1), 2);
-	deliver_whole(3, 2);
+	deliver_whole(3, 3);
 	assert_int_equal(flags[0], flags[2]);
 }
 
@@ -603,7 +604,7 @@ int main(void)
 		TEST(what_leaves_its_memory_is_refused),
 		TEST(a_context_that_goes_leaves_its_copies_done),
 		TEST_REGISTERING(copies_of_a_context_use_slots_that_it_has_registered),
-		TEST_REGISTERING(a_slot_of_an_ending_context_is_registered_again),
+		TEST_REGISTERING(a_slot_is_free_for_others_when_its_context_has_ended),
 		TEST(news_that_wait_for_a_lane_go_together),
 		TEST(a_reply_takes_news_together),
 		TEST(older_clients_get_news_one_by_one),
