@@ -59,7 +59,7 @@ check-conformance: cpu	## nearly every instruction on the emulated GPU against a
 	$(PYTEST) tests/conformance
 	tests/conformance/conformance compare tests/conformance/hardware/sm_90.answers --driver cpu/libcuda-emu.so
 check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest); a choice: make check-e2e K=WORDS
-	@$(MAKE) --no-print-directory -C tests throw far random nccl SAN=$(SAN) TSAN=$(TSAN)
+	@$(MAKE) --no-print-directory -C tests throw far random pauses nccl SAN=$(SAN) TSAN=$(TSAN)
 	$(if $(SAN)$(TSAN),,@$(MAKE) --no-print-directory -C cpu bench)
 	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
