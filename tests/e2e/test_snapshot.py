@@ -14,9 +14,9 @@ import pytest
 
 from conftest import PRODUCTS, SLOW, clean_env, ended, is_alive, start, wait_until
 from criu import criu
-from test_tls import tls_options
 from test_tls_worker import relays_of
 from tls import Authority
+from tls_servers import tls_options
 from travel import PROGRAM, STEPS, result_without_a_checkpoint, servers_with_criu  # noqa: F401
 
 CRICKET = PRODUCTS / "cricket"

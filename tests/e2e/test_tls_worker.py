@@ -12,8 +12,8 @@ import pytest
 from breaker import Breaker
 from conftest import EXPECTED, HANG, ROOT, Server, children_of, client_env, ended, name_of, run, wait_until
 from test_move import move, receiver
-from test_tls import computes, front, pin_of, running, tls_options
 from tls import Authority, Middle, trusting
+from tls_servers import computes, front, pin_of, running, tls_options
 from travel import (ctl, programs_that_end_with_the_test, result_without_a_checkpoint, servers_with_criu,  # noqa: F401
                     session_of)
 
