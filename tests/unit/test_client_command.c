@@ -181,6 +181,15 @@ static void assert_all_read(struct reading *r)
 	assert_int_equal(ckc_command_last(), r->count);
 }
 
+/* The same for a thread that reads on and on, after @n messages: it ends with one more. */
+static void end_reading(struct reading *r, unsigned int n)
+{
+	r->count = n + 1;
+	assert_int_equal(send_one(0, n, KINDS - 1, NULL), CUDA_SUCCESS);
+	ckc_command_flush(ckc_client_current());
+	assert_all_read(r);
+}
+
 /* --- order */
 
 static void one_thread_s_messages_keep_order_number_and_payload(void **state)
@@ -520,6 +529,7 @@ static void a_burst_without_a_wait_is_left_to_the_sender(void **state)
 		}
 	}
 	assert_true(left > 0);
+	end_reading(&r, n);
 }
 
 static void a_thread_that_waits_writes_by_itself(void **state)
@@ -537,6 +547,7 @@ static void a_thread_that_waits_writes_by_itself(void **state)
 		pause_actively();
 	}
 	assert_true(sender_sleeps());
+	end_reading(&r, 400);
 }
 
 static void a_query_sends_what_is_buffered(void **state)
@@ -555,6 +566,7 @@ static void a_query_sends_what_is_buffered(void **state)
 		if (ckc_status_look(c, &watch, 1) == CK_STATUS_PENDING)
 			assert_false(bytes_are_left());
 	}
+	end_reading(&r, 3000);
 }
 
 /* --- what cannot be sent */
