@@ -77,7 +77,7 @@ static int list_names(struct names *names)
 static bool is_name(const unsigned char *bytes, size_t size, const char *text)
 {
 	for (size_t i = 0; i < size; i++) {
-		if (bytes[i] != (text[i] == '@' && bytes[i] == 0 ? 0 : (unsigned char)text[i]))
+		if (bytes[i] != (unsigned char)text[i] && !(bytes[i] == 0 && text[i] == '@'))
 			return false;
 	}
 	return bytes[0] == 0;

@@ -36,14 +36,8 @@ static struct cks_slot *slot_make(struct cks_deliveries *d)
 	return slot;
 }
 
-/* Whether a stream of context @ctx can use the slot without a registration. */
-static bool slot_is_of(const struct cks_slot *slot, uint64_t ctx)
-{
-	return slot->pinned && slot->pinned_ctx == ctx;
-}
-
-/* An unused slot, or NULL. A registration ends with its context, at any time, so another context's
- * slot is taken only when there can be no more. */
+/* An unused slot for copies in context @ctx, or NULL. A registration ends with its context, at any
+ * time, so another context's slot is taken only when there can be no more. */
 static struct cks_slot *slot_idle(struct cks_deliveries *d, uint64_t ctx)
 {
 	struct cks_slot *idle = NULL, *made = NULL;
@@ -51,46 +45,38 @@ static struct cks_slot *slot_idle(struct cks_deliveries *d, uint64_t ctx)
 	for (struct cks_slot *slot = d->slots; slot; slot = slot->next) {
 		if (slot->refs > 0)
 			continue;
-		if (slot_is_of(slot, ctx))
+		if (slot->pinned && slot->pinned_ctx == ctx)
 			return slot;
 		if (!idle || !slot->pinned)
 			idle = slot;
 	}
 	if ((!idle || idle->pinned) && d->slot_count < SLOTS)
 		made = slot_make(d);
-	return made ? made : idle;
+	idle = made ? made : idle;
+	if (idle) {
+		idle->pinned = false;
+		idle->pinned_ctx = ctx;
+	}
+	return idle;
 }
 
-/* Register the slot in the current context. Nothing is in it if another one @has done so. */
-static CUresult slot_register(struct cks_slot *slot, bool has)
+/* Register the slot in its context, which is current. No copy is in it. */
+static CUresult slot_register(struct cks_slot *slot)
 {
-	CUresult err;
+	const unsigned int flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+	CUresult err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
 
-	if (has)
+	if (err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) { /* by another context */
 		ck_driver.cuMemHostUnregister(slot->host);
-	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES,
-					     CU_MEMHOSTREGISTER_PORTABLE |
-						     CU_MEMHOSTREGISTER_DEVICEMAP);
-	if (err && err != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-		return err;
-	return ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
+		err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES, flags);
+	}
+	return err ? err : ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
 }
 
-static void slot_pin(struct cks_deliveries *d, struct cks_slot *slot, uint64_t ctx)
+static void slot_pin(struct cks_slot *slot)
 {
-	bool ready, registered;
-
-	ck_lock(&d->lock);
-	ready = slot_is_of(slot, ctx);
-	registered = slot->pinned;
-	ck_unlock(&d->lock);
-	if (ready)
-		return;
-	registered = !slot_register(slot, registered);
-	ck_lock(&d->lock);
-	slot->pinned = registered;
-	slot->pinned_ctx = ctx;
-	ck_unlock(&d->lock);
+	if (!slot->pinned)
+		slot->pinned = !slot_register(slot);
 }
 
 static struct cks_part_queue *queue_of(struct cks_deliveries *d, uint64_t ctx, uint64_t stream)
@@ -158,13 +144,12 @@ static void take_flag(struct cks_part *p, CUdeviceptr *device)
 }
 
 /* Enqueue the copy into the slot, then the write of the flag. */
-static CUresult begin_copy(struct cks_deliveries *d, struct cks_part *p, CUdeviceptr src,
-			   CUstream stream)
+static CUresult begin_copy(struct cks_part *p, CUdeviceptr src, CUstream stream)
 {
 	CUdeviceptr flag;
 	CUresult err;
 
-	slot_pin(d, p->slot, p->ctx);
+	slot_pin(p->slot);
 	err = ck_driver.cuMemcpyDtoHAsync_v2(p->at, src + p->offset, p->size, stream);
 	if (!err && p->slot->pinned) {
 		take_flag(p, &flag);
@@ -196,7 +181,7 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 	err = place_part(d, p, serial);
 	ck_unlock(&d->lock);
 	if (!err)
-		err = begin_copy(d, p, a->src, stream);
+		err = begin_copy(p, a->src, stream);
 	if (err) {
 		p->size = 0;
 		p->span = a->size - offset;

@@ -36,8 +36,8 @@ struct cks_slot {
 	size_t used;
 	unsigned int parts;    /* flags in use */
 	unsigned int refs;     /* parts in it, plus the queue that fills it */
-	bool pinned;	       /* registered in the context of its queue's stream, */
-	uint64_t pinned_ctx;   /* this one */
+	bool pinned;	       /* registered, in context @pinned_ctx */
+	uint64_t pinned_ctx;   /* of the copies in it */
 	struct cks_slot *next; /* in the list of all */
 };
 

@@ -73,8 +73,8 @@ void cks_park_gpus(const struct cks_session *s, uint32_t gpus[CK_NOTE_GPUS])
 
 static const char captures[] = "a stream is still being captured into a graph (--suspend-wait)";
 
-/* Why the driver can never move the session out, in words; NULL: nothing. */
-static const char *find_lasting_obstacle(struct cks_session *s)
+/* Why the driver cannot move the session out, in words; NULL: it can. */
+static const char *find_obstacle(struct cks_session *s)
 {
 	/* kernels of other processes wait for this one's; and threads inside of the gate may wait
 	 * for their ranks */
@@ -82,7 +82,7 @@ static const char *find_lasting_obstacle(struct cks_session *s)
 		return "it has NCCL communicators, whose other ranks wait for it";
 	if (atomic_load(&s->shares))
 		return "it shares GPU memory or events with other processes";
-	return NULL;
+	return cks_handles_marked(s->handles) > 0 ? captures : NULL;
 }
 
 /* NULL: no thread calls the driver any more, and it can move the session out. */
@@ -95,7 +95,7 @@ static const char *close_gate(struct cks_session *s, int64_t until)
 		cks_lease_open_gate(s);
 		return "a call is still running (--suspend-wait)";
 	}
-	why = cks_handles_marked(s->handles) > 0 ? captures : find_lasting_obstacle(s);
+	why = find_obstacle(s);
 	if (why)
 		cks_lease_open_gate(s);
 	return why;
@@ -106,16 +106,12 @@ static const char *close_gate(struct cks_session *s, int64_t until)
 static const char *close_gate_between_captures(struct cks_session *s, int64_t until)
 {
 	const struct timespec step = {.tv_nsec = CK_CAPTURE_MS * CK_NS_PER_MS};
-	const char *why;
 
 	for (;;) {
-		why = find_lasting_obstacle(s);
-		if (why)
-			return why;
-		if (cks_handles_marked(s->handles) == 0 || ck_now_ms() >= until)
+		const char *why = find_obstacle(s);
+
+		if (!why)
 			why = close_gate(s, until);
-		else
-			why = captures;
 		if (why != captures || ck_now_ms() >= until)
 			return why;
 		nanosleep(&step, NULL);

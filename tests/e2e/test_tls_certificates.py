@@ -37,10 +37,10 @@ def test_a_certificate_is_an_identity(tmp_path, files, authority, app):
 def test_token_or_certificate(tmp_path, files, authority, app):
     (tmp_path / "token").write_text(TOKEN + "\n")
     with serving(tmp_path / "server", files, "--tls-ca", authority.ca, "--token-file", tmp_path / "token") as server:
-        nobody = {"CRICKET_TLS_CA": str(authority.ca)}
-        for admitted in (owner(authority, "carol"), dict(nobody, CRICKET_TOKEN=TOKEN)):
+        anonymous = {"CRICKET_TLS_CA": str(authority.ca)}
+        for admitted in (owner(authority, "carol"), dict(anonymous, CRICKET_TOKEN=TOKEN)):
             computes(run([app("vector_add")], client_env(server.address("tcp"), **admitted)))
-        refused(run([app("vector_add")], client_env(server.address("tcp"), **nobody)), "or with a certificate")
+        refused(run([app("vector_add")], client_env(server.address("tcp"), **anonymous)), "or with a certificate")
         assert "for certificate carol" in server.log() and "for the token's holder" in server.log()
 
 

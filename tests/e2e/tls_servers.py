@@ -6,7 +6,7 @@ import pytest
 from conftest import EXPECTED, Server, children_of, client_env, name_of, start, wait_until
 from tls import Authority
 
-TOKEN = "a token that nobody may read"
+TOKEN = "a token that stays secret"
 
 
 @pytest.fixture(scope="module")

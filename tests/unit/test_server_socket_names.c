@@ -20,8 +20,9 @@
 #include "server/checkpoint/socket_names.h"
 
 #define IMAGE 1000
+#define FOLDER "/tmp/cricket-names-XXXXXX" /* of mkdtemp */
 
-static char folder[] = "/tmp/cricket-names-XXXXXX", file[64];
+static char folder[] = FOLDER, file[64];
 static unsigned char image[IMAGE], now[IMAGE];
 static struct cks_why why;
 
@@ -40,7 +41,7 @@ static int end(void **state)
 	(void)state;
 	unlink(file);
 	rmdir(folder);
-	strcpy(folder, "/tmp/cricket-names-XXXXXX");
+	strcpy(folder, FOLDER);
 	return 0;
 }
 
