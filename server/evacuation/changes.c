@@ -21,6 +21,7 @@ CK_LOG_DEFINE("server");
 
 #define SLOT CKS_HASHED_PIECE
 #define BATCH ((size_t)256 << 20) /* of a round: no lease ends meanwhile */
+#define STEP ((size_t)1 << 30)	  /* of the pool's growth: no context ends meanwhile */
 
 /* --- places in the pool */
 
@@ -247,15 +248,17 @@ static bool list_places(struct cks_session *s, uint64_t room)
 	return e->count > 0;
 }
 
-/* Room in the pool, and marks. No context ends meanwhile; leases may: this takes long the first
- * time. */
-static bool prepare_round(struct cks_session *s, uint64_t room)
+/* A step towards room in the pool for all memory, and marks. No context ends meanwhile; leases
+ * may. *@more: another step is to follow. */
+static bool grow_pool(struct cks_session *s, uint64_t room, bool *more)
 {
 	struct cks_evacuation *e = s->evacuation;
+	size_t had = cks_host_pool_size(e->pool);
 	CUcontext context, popped;
 	uint64_t id;
 	bool ok;
 
+	*more = false;
 	ck_lock(&s->contexts);
 	ck_lock(&s->leases->lock);
 	ok = list_places(s, room) && cks_evacuation_context(s, e->list[0].device, &id, &context) &&
@@ -264,12 +267,26 @@ static bool prepare_round(struct cks_session *s, uint64_t room)
 	if (ok) {
 		cks_evacuation_mark(e, true);
 		ck_driver.cuCtxPopCurrent_v2(&popped);
-		cks_host_pool_grow(e->pool, e->extent, id, context);
+		cks_host_pool_grow(e->pool, ck_min(e->extent, had / STEP * STEP + STEP), id,
+				   context);
 		cks_host_pool_finish(e->pool);
+		*more = cks_host_pool_size(e->pool) > had &&
+			cks_host_pool_size(e->pool) < e->extent;
 		ok = e->marked;
 	}
 	ck_unlock(&s->contexts);
 	cks_evacuation_forget_list(e);
+	return ok;
+}
+
+/* The first time takes long, so the program's contexts may end between two steps. */
+static bool prepare_round(struct cks_session *s, uint64_t room)
+{
+	bool more, ok;
+
+	do
+		ok = grow_pool(s, room, &more);
+	while (ok && more);
 	return ok;
 }
 
