@@ -129,10 +129,11 @@ def test_a_client_that_answers_is_closed_after_those_that_do_not(own_tls):
 
 
 def flood(port, stop):
-    """The beginnings of handshakes from one address, with the probe, 1,000 each second or fewer."""
+    """The beginnings of handshakes from one address, with the probe: 500 each second, fewer on a busy machine, whose
+    processors it shares with the server."""
     mine, due, words = collections.deque(), time.monotonic(), PROBE + first_message()
     while not stop.is_set():
-        due = max(due + 0.001, time.monotonic() - 0.1)
+        due = max(due + 0.002, time.monotonic())
         time.sleep(max(0, due - time.monotonic()))
         with contextlib.suppress(OSError):
             mine.append(socket.create_connection(("127.0.0.1", port), 2))
