@@ -47,6 +47,7 @@ static bool read_name(char *line, struct name *name)
 	return true;
 }
 
+/* Without the kernel's table there are none: CRIU reports a name that is in use. */
 static int list_names(struct names *names)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
@@ -55,7 +56,7 @@ static int list_names(struct names *names)
 	int ret = 0;
 
 	if (!f)
-		return -errno;
+		return 0;
 	while (ret == 0 && fgets(line, sizeof(line), f)) {
 		struct name *more;
 
