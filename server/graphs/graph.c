@@ -280,15 +280,11 @@ CUresult ck_serve_cuGraphDestroy(struct cks_request *q, cuGraphDestroy_args *a, 
 CUresult ck_serve_graph_end(struct cks_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
 {
 	CUgraphExec exec;
+	uint64_t **gone = &res->gone.gone_val;
+	u_int *count = &res->gone.gone_len;
 
-	if (!cks_exec_find(q, a->object, &exec))
-		return destroy_graph(q, a->object, &res->gone.gone_val, &res->gone.gone_len);
-	if (!ck_driver.cuGraphExecDestroy)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
-			       &res->gone.gone_len);
-	cks_handle_remove(q, a->object);
-	return ck_driver.cuGraphExecDestroy(exec);
+	return cks_exec_find(q, a->object, &exec) ? cks_exec_end(q, a->object, gone, count)
+						  : destroy_graph(q, a->object, gone, count);
 }
 
 CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct cks_request *q,

@@ -20,6 +20,9 @@ CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode
 CUresult cks_edges_check(const void *bytes, size_t size, size_t count,
 			 const CUgraphEdgeData **edges);
 
+/* Destroy the executable graph @id; @gone, @count: as cks_mirrors_owner_gone() returns them. */
+CUresult cks_exec_end(struct cks_request *q, uint64_t id, uint64_t **gone, u_int *count);
+
 /* All nodes of @graph, for the caller to free. */
 CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count);
 

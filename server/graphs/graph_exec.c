@@ -132,17 +132,21 @@ CUresult ck_serve_cuGraphLaunch(struct cks_request *q, cuGraphLaunch_args *a, vo
 	return err ? err : cks_mirrors_share(mirrors, a->hGraphExec, cks_graph_root(q, id));
 }
 
-CUresult ck_serve_cuGraphExecDestroy(struct cks_request *q, cuGraphExecDestroy_args *a, void *res)
+CUresult cks_exec_end(struct cks_request *q, uint64_t id, uint64_t **gone, u_int *count)
 {
 	CUgraphExec exec;
 
-	(void)res;
 	if (!ck_driver.cuGraphExecDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_exec_find(q, a->hGraphExec, &exec))
+	if (!cks_exec_find(q, id, &exec))
 		return CUDA_ERROR_INVALID_HANDLE;
-	cks_mirrors_wait(q->session->mirrors, a->hGraphExec);
-	cks_mirrors_owner_gone(q->session->mirrors, a->hGraphExec, NULL, NULL);
-	cks_handle_remove(q, a->hGraphExec);
+	cks_mirrors_owner_gone(q->session->mirrors, id, gone, count);
+	cks_handle_remove(q, id);
 	return ck_driver.cuGraphExecDestroy(exec);
+}
+
+CUresult ck_serve_cuGraphExecDestroy(struct cks_request *q, cuGraphExecDestroy_args *a, void *res)
+{
+	(void)res;
+	return cks_exec_end(q, a->hGraphExec, NULL, NULL);
 }
