@@ -13,8 +13,10 @@
 #include "util/util.h"
 #include "util/wait.h"
 
-#define PIECE (256u << 10)	/* copied and sent at a time, so that it is in the cache once */
-#define LEND_LEAST (32u << 10)	/* fewer bytes are copied faster than they are noted */
+#define PIECE (256u << 10) /* copied and sent at a time, so that it is in the cache once */
+/* Fewer bytes are copied faster than the peer confirms them: that takes it a write, and this end a
+ * read, before its next message. */
+#define LEND_LEAST (128u << 10)
 #define ASK_EVERY (512u << 10)	/* bytes sent, if they are copied */
 #define HEAR_EVERY (256u << 10) /* after a frame of so many bytes */
 #define RING_SMALL (1u << 20)

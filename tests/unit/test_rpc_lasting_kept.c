@@ -51,7 +51,7 @@ static void reclaimed_bytes_are_the_callers_again(void **state)
 /* Of two loans, the first is the lender's again, and the second is not copied. */
 static void loans_are_reclaimed_one_by_one(void **state)
 {
-	static char bytes[2][100000], got[sizeof(bytes)];
+	static char bytes[2][200000], got[sizeof(bytes)];
 	struct ck_chan *chan[2];
 	uint64_t until[2];
 
@@ -77,7 +77,7 @@ static void loans_are_reclaimed_one_by_one(void **state)
 /* The frame with the last byte of a loan that is to be reclaimed asks the peer to confirm. */
 static void a_loan_asks_for_its_confirmation(void **state)
 {
-	static char bytes[100000], got[sizeof(bytes)];
+	static char bytes[200000], got[sizeof(bytes)];
 	struct iovec iov = {bytes, sizeof(bytes)};
 	struct ck_chan *lasting, *plain;
 	uint32_t head[2];
