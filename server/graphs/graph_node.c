@@ -80,6 +80,8 @@ static CUresult take_alloc(struct node *n)
 	if (a->accessDescCount != n->tail_size / sizeof(*a->accessDescs) ||
 	    n->tail_size % sizeof(*a->accessDescs))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!cks_pool_allowed(&a->poolProps))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	a->accessDescs = a->accessDescCount ? n->tail : NULL;
 	a->poolProps.win32SecurityAttributes = NULL;
 	return CUDA_SUCCESS;

@@ -8,6 +8,7 @@
 #include "cuda/copy_side.h"
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror_list.h"
+#include "server/memory/pinned.h"
 #include "util/util.h"
 
 #define CK_DEPTH_MAX 64 /* nesting of graphs */
@@ -83,22 +84,41 @@ static CUresult make_mirror(struct cks_request *q, struct cks_owner *o, const CU
 	return CUDA_SUCCESS;
 }
 
+/* The same, and @owner owns it. Call with the lock held, which stays: the owner may end without
+ * it. */
+static CUresult add_mirror(struct cks_request *q, const CUDA_MEMCPY3D *c, struct ck_copy_side *side,
+			   uint64_t owner)
+{
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_owner *o = cks_owner_of(ms, owner, true);
+	struct ck_copy_side made = *side;
+	struct cks_mirror *m;
+	CUresult err = o ? make_mirror(q, o, c, &made, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (err)
+		return err;
+	err = cks_owner_add(o, m, NULL);
+	if (err)
+		cks_mirror_drop(ms, m, NULL);
+	else
+		*side = made;
+	return err;
+}
+
 static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, struct ck_copy_side *side,
 			   uint64_t owner)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
-	struct cks_mirror *m;
-	struct cks_owner *o;
 	CUresult err;
 
 	ck_lock(&ms->lock);
-	o = cks_owner_of(ms, owner, true);
-	err = o ? make_mirror(q, o, c, side, &m) : CUDA_ERROR_OUT_OF_MEMORY;
-	if (!err) {
-		err = cks_owner_add(o, m, NULL);
-		if (err)
-			cks_mirror_drop(ms, m, NULL);
-	}
+	ms->refused = false;
+	cks_disconnected_trim(ms, false);
+	err = add_mirror(q, c, side, owner);
+	if (err && ms->refused && cks_disconnected_trim(ms, true)) /* they count, too */
+		err = add_mirror(q, c, side, owner);
+	if (err && ms->refused)
+		cks_pinned_report(q->session->pinned);
 	ck_unlock(&ms->lock);
 	return err;
 }

@@ -29,6 +29,7 @@ struct cks_mirror {
 	bool pinned;
 	uint64_t ctx; /* where it is pinned: the context's id and the driver's handle */
 	CUcontext context;
+	struct cks_pinned *limit; /* within which its memory counts; NULL: of a part */
 	struct cks_mirror *whole; /* of whose memory it is a part; NULL: its memory is its own */
 	struct cks_mark *mark;	  /* of the newest launch that uses it; NULL: none yet */
 	unsigned int uses;	  /* number of uses by owners */
@@ -51,6 +52,7 @@ struct cks_mirrors {
 	struct ck_map *by_id, *owners; /* by mirror's id; by graph's or exec's */
 	struct ck_ranges *by_address;
 	struct cks_mirror *kept; /* without owners: still pinned, or in use by a launch */
+	bool refused;		 /* the newest mirror, by the limit of pinned memory */
 };
 
 /* Whose memory @m uses: marks are kept there. */
@@ -84,8 +86,11 @@ void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first,
 
 /* --- mirror_memory.c: the memory of mirrors, and how long launches use it */
 
-/* Take a kept mirror of @room bytes, whole pages, or make one. NULL: out of memory. */
+/* Take a kept mirror of @room bytes, whole pages, or make one. NULL: out of memory, or *refused. */
 struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room);
+/* Free kept mirrors that no launch uses: all unpinned ones, and of pinned ones @all, or those that
+ * are too many. False: there was none. Releases the lock meanwhile. */
+bool cks_disconnected_trim(struct cks_mirrors *ms, bool all);
 /* Keep a mirror that is no longer in a table. */
 void cks_disconnected_give(struct cks_mirrors *ms, struct cks_mirror *m);
 /* Free kept mirrors of a context that ends; 0: of all contexts. */

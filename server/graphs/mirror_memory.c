@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "server/graphs/mirror_list.h"
+#include "server/memory/pinned.h"
 #include "util/util.h"
 
 #define CK_EVENT_DISABLE_TIMING 2
@@ -93,16 +94,24 @@ static void unpin_mirror(struct cks_mirror *m)
 
 static struct cks_mirror *mirror_new(struct cks_request *q, size_t room)
 {
+	struct cks_pinned *limit = q->session->pinned;
 	struct cks_mirror *m = calloc(1, sizeof(*m));
 
-	if (!m)
-		return NULL;
-	m->room = room;
-	m->host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m->host == MAP_FAILED) {
+	q->session->mirrors->refused = !cks_pinned_charge(limit, room);
+	if (q->session->mirrors->refused) {
 		free(m);
 		return NULL;
 	}
+	if (m)
+		m->host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+	if (!m || m->host == MAP_FAILED) {
+		cks_pinned_refund(limit, room);
+		free(m);
+		return NULL;
+	}
+	m->room = room;
+	m->limit = limit;
 	pin_mirror(q, m);
 	return m;
 }
@@ -118,6 +127,7 @@ void cks_mirror_free(struct cks_mirror *m)
 	cks_mark_put(m->mark);
 	unpin_mirror(m);
 	munmap(m->host, m->room);
+	cks_pinned_refund(m->limit, m->room);
 	free(m);
 }
 
@@ -200,22 +210,24 @@ void cks_disconnected_give(struct cks_mirrors *ms, struct cks_mirror *m)
 	ms->kept = m;
 }
 
-/* Free mirrors that no launch uses: all unpinned ones, and pinned ones beyond the limit. */
-static void trim_mirrors(struct cks_mirrors *ms)
+bool cks_disconnected_trim(struct cks_mirrors *ms, bool all)
 {
 	struct cks_mirror **link = &ms->kept, *m;
-	size_t sum = 0;
+	size_t sum = 0, most = all ? 0 : CK_KEPT_MAX;
+	bool any = false;
 
 	while ((m = *link) != NULL) {
 		sum += m->room;
-		if ((m->pinned && sum <= CK_KEPT_MAX) || !mirror_is_idle(m)) {
+		if ((m->pinned && sum <= most) || !mirror_is_idle(m)) {
 			link = &m->next;
 			continue;
 		}
 		free_kept(ms, link);
 		link = &ms->kept; /* which may have changed */
 		sum = 0;
+		any = true;
 	}
+	return any;
 }
 
 struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room)
@@ -223,7 +235,6 @@ struct cks_mirror *cks_disconnected_take(struct cks_request *q, size_t room)
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct cks_mirror *m;
 
-	trim_mirrors(ms);
 	for (struct cks_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
 		if (m->ctx == q->ctx && m->room >= room && m->room / 2 <= room && m->pinned &&
 		    mirror_is_idle(m)) {

@@ -30,6 +30,23 @@ struct cks_allocation {
 int cks_memory_create(struct cks_memory **memory);
 void cks_memory_destroy(struct cks_memory *memory); /* frees no device memory */
 
+/*
+ * Is the location a GPU, or none at all, which the driver refuses? Clients have memory of the host
+ * that their program runs on: the driver would take that of this host, which nothing bounds.
+ */
+static inline bool cks_location_allowed(const CUmemLocation *location)
+{
+	return location->type == CU_MEM_LOCATION_TYPE_DEVICE ||
+	       location->type == CU_MEM_LOCATION_TYPE_INVALID;
+}
+
+/* The same for a pool, whose memory does not move to the host, either. */
+static inline bool cks_pool_allowed(const CUmemPoolProps *props)
+{
+	return cks_location_allowed(&props->location) &&
+	       props->allocType <= CU_MEM_ALLOCATION_TYPE_PINNED;
+}
+
 /* --- memory.c: from the driver, and back to it */
 
 /* Allocate in the thread's current context, whose id is @ctx; returns the driver's errors. */

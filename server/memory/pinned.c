@@ -11,6 +11,7 @@
 #include <linux/falloc.h>
 #include <linux/magic.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,11 @@ struct cks_pinned {
 	/* Read: while a copy is enqueued, or waited for; written: mappings go. */
 	pthread_rwlock_t moves; /* taken before the other lock */
 	struct ck_mutex lock;
-	int file;		  /* -1: none yet */
-	size_t size;		  /* of the file */
-	uint64_t lo, hi;	  /* addresses reserved for it here */
-	size_t most, registered;  /* bytes */
+	int file;	 /* -1: none yet */
+	size_t size;	 /* of the file */
+	uint64_t lo, hi; /* addresses reserved for it here */
+	size_t most;	 /* bytes */
+	_Atomic size_t registered;
 	struct ck_ranges *pieces; /* the registered ranges; values: struct piece */
 };
 
@@ -78,6 +80,36 @@ int cks_pinned_create(struct cks_pinned **out)
 void cks_pinned_bound(struct cks_pinned *p, size_t most)
 {
 	p->most = most;
+}
+
+bool cks_pinned_charge(struct cks_pinned *p, size_t size)
+{
+	size_t now = atomic_load(&p->registered);
+
+	do {
+		if (now > p->most || size > p->most - now)
+			return false;
+	} while (!atomic_compare_exchange_weak(&p->registered, &now, now + size));
+	return true;
+}
+
+void cks_pinned_refund(struct cks_pinned *p, size_t size)
+{
+	atomic_fetch_sub(&p->registered, size);
+}
+
+void cks_pinned_report(const struct cks_pinned *p)
+{
+	char line[128];
+
+	ck_warn("a session tries to pin more than %zu bytes of host memory: refused "
+		"(--pinned-memory)",
+		p->most);
+	snprintf(line, sizeof(line),
+		 "no more pinned memory: the limit is %zu MiB (--pinned-memory, or the policy's "
+		 "host_memory)",
+		 p->most >> 20);
+	cks_user_messages_refuse(line);
 }
 
 /* --- mappings; call with the lock held */
@@ -178,18 +210,6 @@ static bool pinning_is_supported(void)
 	       ck_driver.cuMemcpyDtoH_v2;
 }
 
-/* For the program's user. */
-static void report_limit(const struct cks_pinned *p)
-{
-	char line[128];
-
-	snprintf(line, sizeof(line),
-		 "no more pinned memory: the limit is %zu MiB (--pinned-memory, or the policy's "
-		 "host_memory)",
-		 p->most >> 20);
-	cks_user_messages_refuse(line);
-}
-
 /* @own: of memory of this process. */
 static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a, bool own)
 {
@@ -199,16 +219,12 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 	if (!piece)
 		return err;
 	*piece = (struct piece){.address = a->address, .size = a->size, .ctx = ctx};
-	if (a->size > p->most - p->registered) {
-		ck_warn("a session tries to pin more than %zu bytes of host memory: refused "
-			"(--pinned-memory)",
-			p->most);
-		report_limit(p);
+	if (!cks_pinned_charge(p, a->size)) {
+		cks_pinned_report(p);
 		goto free_piece;
 	}
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
-		goto free_piece;
-	p->registered += a->size;
+		goto refund;
 	err = own ? map_own(a->address, a->size) : map_pages(p, a->address, a->size, a->offset);
 	if (!err) {
 		err = register_memory(a->address, a->size);
@@ -217,7 +233,8 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 		unmap_pages(p, a->address, a->size);
 	}
 	ck_ranges_remove(p->pieces, a->address, NULL);
-	p->registered -= a->size;
+refund:
+	cks_pinned_refund(p, a->size);
 free_piece:
 	free(piece);
 	return err;
@@ -230,7 +247,7 @@ free_piece:
 static void piece_drop(struct cks_pinned *p, struct piece *piece)
 {
 	ck_ranges_remove(p->pieces, piece->address, NULL);
-	p->registered -= piece->size;
+	cks_pinned_refund(p, piece->size);
 	unmap_pages(p, piece->address, piece->size);
 	if (is_kept(p, piece->address))
 		fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

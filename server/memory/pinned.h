@@ -19,6 +19,13 @@ void cks_pinned_destroy(struct cks_pinned *pinned); /* for tests: unregisters no
 /* Limit registered memory to @most bytes. Call before the session's first message. */
 void cks_pinned_bound(struct cks_pinned *pinned, size_t most);
 
+/* Other memory of this host that is pinned at a client's wish counts within that limit: take @size
+ * bytes of it, or give them back. False: there are not so many left. Takes no lock. */
+bool cks_pinned_charge(struct cks_pinned *pinned, size_t size);
+void cks_pinned_refund(struct cks_pinned *pinned, size_t size);
+/* The limit was reached: for the log, and the program's user. */
+void cks_pinned_report(const struct cks_pinned *pinned);
+
 /* The context has ended: unmap all that was registered in it. */
 void cks_pinned_drop_context(struct cks_pinned *pinned, uint64_t ctx);
 

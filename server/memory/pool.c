@@ -23,6 +23,8 @@ CUresult ck_serve_cuMemPoolCreate(struct cks_request *q, cuMemPoolCreate_args *a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	memcpy(&props, a->poolProps, sizeof(props));
 	props.win32SecurityAttributes = NULL;
+	if (!cks_pool_allowed(&props))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemPoolCreate(&pool, &props);
 	if (err)
 		return err;
@@ -30,6 +32,34 @@ CUresult ck_serve_cuMemPoolCreate(struct cks_request *q, cuMemPoolCreate_args *a
 	if (err)
 		ck_driver.cuMemPoolDestroy(pool);
 	return err;
+}
+
+/* The pool that @ask knows of a GPU. */
+static CUresult name_pool(struct cks_request *q, const char *bytes, int type, uint64_t *name,
+			  CUresult (*ask)(CUmemoryPool *pool, const CUmemLocation *location,
+					  CUmemAllocationType type))
+{
+	CUmemPoolProps props = {.allocType = (CUmemAllocationType)type};
+	CUmemoryPool pool = NULL;
+	CUresult err;
+
+	memcpy(&props.location, bytes, sizeof(props.location));
+	if (!ask || !cks_pool_allowed(&props))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ask(&pool, &props.location, props.allocType);
+	return err ? err : cks_handle_name(q, CK_KIND_POOL, pool, 0, name);
+}
+
+CUresult ck_serve_cuMemGetDefaultMemPool(struct cks_request *q, cuMemGetDefaultMemPool_args *a,
+					 cuMemGetDefaultMemPool_res *res)
+{
+	return name_pool(q, a->location, a->type, &res->pool_out, ck_driver.cuMemGetDefaultMemPool);
+}
+
+CUresult ck_serve_cuMemGetMemPool(struct cks_request *q, cuMemGetMemPool_args *a,
+				  cuMemGetMemPool_res *res)
+{
+	return name_pool(q, a->location, a->type, &res->pool, ck_driver.cuMemGetMemPool);
 }
 
 /* First take back what was shared: the driver may give the next pool the same handle. */

@@ -75,7 +75,8 @@ CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemC
 	CUresult err;
 
 	(void)res;
-	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease)
+	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease ||
+	    !cks_location_allowed(&prop.location))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_lease_await_thaw(q);
 	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);

@@ -20,6 +20,8 @@ from stranger import COMMANDS, NUMBERS, Session, call, name_of, opaque, padded, 
 MIB = 1 << 20
 LINK = 6
 OUT_OF_MEMORY = 2
+NOT_SUPPORTED = 801
+DEVICE, HOST_KINDS = 1, (2, 3, 4)       # kinds of CUmemLocation
 PLACE = 0x5000_0000_0000
 ADD_SEALS, SHRINK = 1033, 2
 F_SETPIPE_SZ = 1031
@@ -143,6 +145,29 @@ def test_by_default_a_session_registers_no_more_than_half_of_the_hosts_memory(li
     most = os.sysconf("SC_PHYS_PAGES") // 2 * mmap.PAGESIZE
     assert session.ask("ck_pinned_map", u64(PLACE) + u64(most + mmap.PAGESIZE) + u64(0) + u32(0))[0] == OUT_OF_MEMORY
     os.close(fd)
+    session.end()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="another driver may refuse memory of the host by itself")
+def test_a_client_gets_no_memory_of_the_servers_host(limited):
+    """The driver would take it without any bound. Clients have memory of their own host."""
+    session = Session(limited())
+
+    def location(kind):
+        return struct.pack("<II", kind, 0)
+
+    def pool(number, kind, managed=False):
+        props = struct.pack("<II", 2 if managed else 1, 0) + location(kind) + bytes(72)
+        return session.ask("cuMemPoolCreate", u64(number) + props)[0]
+    assert pool(50, DEVICE) == 0
+    for number, kind in enumerate(HOST_KINDS, 51):
+        assert pool(number, kind) == NOT_SUPPORTED
+        assert session.ask("cuMemGetDefaultMemPool", location(kind) + u32(1))[0] == NOT_SUPPORTED
+        assert session.ask("cuMemGetMemPool", location(kind) + u32(1))[0] == NOT_SUPPORTED
+        prop = struct.pack("<II", 1, 0) + location(kind) + bytes(16)
+        assert session.ask("cuMemCreate", u64(number) + u64(2 * MIB) + prop + u64(0))[0] == NOT_SUPPORTED
+    assert pool(60, 0, managed=True) == NOT_SUPPORTED       # it may be in the host
+    assert session.ask("cuMemGetDefaultMemPool", location(DEVICE) + u32(1))[0] == 0
     session.end()
 
 

@@ -14,9 +14,11 @@
 #include "cricket.h"
 #include "gen/handlers.h"
 #include "server/graphs/mirror_list.h"
+#include "server/memory/pinned.h"
 #include "server/session/session.h"
 #include "server_fake.h"
 #include "tests/unit/server_session.h"
+#include "util/page.h"
 
 #define NODES 16
 
@@ -320,6 +322,11 @@ static void arrays_are_as_long_as_the_structure_says(void **state)
 
 	(void)state;
 	make_graph(20);
+	m.p.alloc.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+	m.p.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_HOST; /* of the server */
+	m.p.alloc.accessDescCount = 2;
+	assert_int_equal(add(20, &m, sizeof(m), &res), CUDA_ERROR_NOT_SUPPORTED);
+	m.p.alloc.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
 	m.p.alloc.accessDescCount = 3;
 	assert_int_equal(add(20, &m, sizeof(m), &res), CUDA_ERROR_INVALID_VALUE);
 	m.p.alloc.accessDescCount = 2;
@@ -528,6 +535,74 @@ static void memory_of_a_running_launch_is_not_used_again(void **state)
 	assert_true(host[2] == host[0] || host[2] == host[1]);
 }
 
+static CUresult add_copy_of(uint64_t graph, uint64_t mirror, size_t size)
+{
+	CUgraphNodeParams p = copy_of(mirror, true);
+	ck_node_add_res res;
+
+	p.memcpy.copyParams.WidthInBytes = size;
+	return add(graph, &p, sizeof(p), &res);
+}
+
+static CUresult (*unregister_host)(void *p);
+static void (*beside_unregister)(void); /* what another thread does meanwhile, once */
+
+static CUresult unregister(void *p)
+{
+	void (*run)(void) = beside_unregister;
+
+	beside_unregister = NULL;
+	if (run)
+		run();
+	return unregister_host(p);
+}
+
+static void end_owner(void)
+{
+	cks_mirrors_owner_gone(session->mirrors, 21, NULL, NULL);
+}
+
+/* Memory that is kept goes without the lock. */
+static void an_owner_may_end_while_memory_of_others_is_freed(void **state)
+{
+	uint64_t first;
+
+	(void)state;
+	unregister_host = ck_driver.cuMemHostUnregister;
+	ck_driver.cuMemHostUnregister = unregister;
+	make_graph(20);
+	make_graph(21);
+	/* too much to keep */
+	assert_int_equal(add_copy_of(20, 5, (size_t)300 << 20), CUDA_SUCCESS);
+	assert_int_equal(add_copy_of(21, 6, 64), CUDA_SUCCESS);
+	assert_int_equal(end(20, &first), 1);
+	beside_unregister = end_owner;
+	assert_int_equal(add_copy_of(21, 7, 64), CUDA_SUCCESS);
+	assert_null(beside_unregister);
+	assert_non_null(cks_mirror_of(session->mirrors, 7));
+	assert_int_equal(end(21, &first), 1);
+	assert_int_equal(first, 7);
+}
+
+static void mirrors_are_within_the_limit_of_pinned_memory(void **state)
+{
+	const size_t page = ck_page();
+	uint64_t first;
+
+	(void)state;
+	cks_pinned_bound(session->pinned, 2 * page);
+	make_graph(20);
+	make_graph(21);
+	assert_int_equal(add_copy_of(20, 5, (size_t)1 << 36), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(add_copy_of(20, 5, 64), CUDA_SUCCESS);
+	assert_int_equal(add_copy_of(20, 6, 64), CUDA_SUCCESS);
+	assert_int_equal(add_copy_of(21, 7, 64), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(end(20, &first), 2);
+	assert_int_equal(add_copy_of(21, 7, 2 * page), CUDA_SUCCESS); /* what was kept has gone */
+	assert_int_equal(add_copy_of(21, 8, 64), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(end(21, &first), 1);
+}
+
 static void an_exec_has_the_mirrors_of_its_children(void **state)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
@@ -677,6 +752,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			what_is_pinned_is_used_again_and_goes_with_its_context, prepare, drop),
 		cmocka_unit_test_setup_teardown(memory_of_a_running_launch_is_not_used_again,
+						prepare, drop),
+		cmocka_unit_test_setup_teardown(an_owner_may_end_while_memory_of_others_is_freed,
+						prepare, drop),
+		cmocka_unit_test_setup_teardown(mirrors_are_within_the_limit_of_pinned_memory,
 						prepare, drop),
 		cmocka_unit_test_setup_teardown(an_exec_has_the_mirrors_of_its_children, prepare,
 						drop),
