@@ -116,26 +116,27 @@ static int dump_worker(struct saving *s, struct cks_why *why)
 	struct cks_criu criu = {.program = job->criu,
 				.images = images,
 				.log = log,
+				.kept = kept,
 				.held = job->supervisor,
 				.outside = &s->manifest->outside};
 	int ret;
 
 	snprintf(images, sizeof(images), "%s/images", s->store.part);
-	/* beside the folder, where it stays if CRIU fails */
-	snprintf(log, sizeof(log), "%s.dump.log", s->store.path);
-	snprintf(kept, sizeof(kept), "%s/dump.log", s->store.part);
+	snprintf(log, sizeof(log), "%s/dump.log", s->store.part);
+	snprintf(kept, sizeof(kept), "%s.dump.log", s->store.path);
 	if (mkdir(images, 0700) < 0)
 		return cks_why_set(why, errno, "%s: %m", images);
 	ret = cks_criu_dump(&criu, job->pid, job->keep ? CK_CRIU_GOES_ON : CK_CRIU_STOPS,
 			    CK_CRIU_FILES, why);
 	if (ret == 0)
 		ret = cks_checkpoint_supervised(job, why);
+	else
+		rename(log, kept);
 	if (ret < 0)
 		return ret;
 	s->goes_on = job->keep;
 	if (job->keep && job->goes_on)
 		job->goes_on();
-	rename(log, kept);
 	s->manifest->created = (long long)time(NULL);
 	if (job->pool >= 0)
 		ret = save_memory(s, why);

@@ -16,9 +16,11 @@
 struct cks_criu {
 	const char *program; /* looked for in PATH unless it is a path */
 	const char *images;  /* folder of CRIU's files */
-	const char *log;     /* path; CRIU overwrites it */
-	const char *kept;    /* where the log is afterwards; NULL: there */
-	int held;	     /* a dump has it open until CRIU ends; 0: nothing */
+	/* Path. CRIU overwrites what is there, and follows links, so it is in a folder of the
+	 * server's user alone. */
+	const char *log;
+	const char *kept; /* where the caller moves it if CRIU fails; NULL: nowhere */
+	int held;	  /* a dump has it open until CRIU ends; 0: nothing */
 	const struct cks_external_fds *outside;
 };
 

@@ -59,10 +59,11 @@ static int send_worker(const struct cks_move *v, const char *images, struct cks_
 		       struct cks_why *why)
 {
 	const struct cks_checkpoint_job *job = v->job;
-	char log[CK_MOVE_PATH];
+	char log[CK_MOVE_PATH], kept[CK_MOVE_PATH];
 	struct cks_criu criu = {.program = job->criu,
 				.images = images,
 				.log = log,
+				.kept = kept,
 				.held = job->supervisor,
 				.outside = &m->outside};
 	int ret = v->memory.count > 0 || v->rounds > 0 ? send_memory(v, why) : 0;
@@ -71,10 +72,13 @@ static int send_worker(const struct cks_move *v, const char *images, struct cks_
 		ret = cks_stream_failed(v->stream, ret, why);
 	if (ret < 0)
 		return ret;
-	snprintf(log, sizeof(log), "%s.log", images);
+	snprintf(log, sizeof(log), "%s/dump.log", images);
+	snprintf(kept, sizeof(kept), "%s.log", images);
 	ret = cks_criu_dump(&criu, job->pid, CK_CRIU_STOPS, v->stream, why);
-	if (ret < 0)
+	if (ret < 0) {
+		rename(log, kept);
 		return ret;
+	}
 	unlink(log);
 	ret = cks_checkpoint_supervised(job, why);
 	return ret == 0 ? send_rest(v->stream, images, m, why) : ret;

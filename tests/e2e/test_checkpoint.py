@@ -315,6 +315,27 @@ def test_a_checkpoint_that_fails_leaves_the_worker_and_no_folder(world):
     assert serve(control, "vector_add") == (EXPECTED / "vector_add.txt").read_text()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_link_beside_the_folder_leads_crius_log_nowhere(world, fails):
+    """The folder may be in one where other users can make files: CRIU follows links, as root."""
+    worker, _ = world.spare()
+    other = world.path / "other"
+    other.write_text("of another user")
+    log = world.path / "saved.dump.log"
+    log.symlink_to(other)
+    program = world.path / "criu"
+    program.write_text("#!/bin/sh\n"
+                       'test "$1" = --version && { echo Version: 4.1; exit; }\n'
+                       'for a; do case $a in --log-file=*) echo "Error (criu/x.c:1): it fails" >"${a#--log-file=}";; esac; done\n'
+                       "exit 1\n")
+    program.chmod(0o700)
+    reply = world.checkpoint(worker.pid, **({"criu": str(program)} if fails else {}))
+    assert reply["ok"] != fails, reply
+    assert other.read_text() == "of another user"
+    if fails:
+        assert f"{log})" in reply["error"] and not log.is_symlink() and "it fails" in log.read_text()
+
+
 def test_a_worker_with_a_connection_is_not_written(world):
     worker, control = world.spare()
     with socket.create_server(("127.0.0.1", 0)) as listener, \
