@@ -18,6 +18,7 @@
 #include "command/config/command.h"
 #include "command/snapshot/program.h"
 #include "command/sessions/control.h"
+#include "util/process/proc_file.h"
 #include "util/until.h"
 #include "util/util.h"
 
@@ -25,6 +26,8 @@
 #define SOCKETS 16384 /* with one peer, on this host */
 #define CUT_MS 30000  /* for the program to notice that its connections are closed */
 #define CUT_LOOK_MS 5
+#define HOST_NAME 256
+#define HOST_SHOWN 63 /* bytes of a name that the server shows, at least */
 
 /* --- start */
 
@@ -84,17 +87,9 @@ int ckx_program_start(struct ckx_program *p, char **argv, struct ckx_images *ima
 
 static pid_t parent_of(pid_t pid)
 {
-	char path[64];
-	int parent = 0;
-	FILE *f;
+	struct ck_proc_stat stat;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (f && fscanf(f, "%*d (%*[^)]) %*c %d", &parent) != 1)
-		parent = 0;
-	if (f)
-		fclose(f);
-	return parent;
+	return ck_proc_stat(pid, &stat) == 0 ? stat.parent : 0;
 }
 
 /* Is it below this process, which adopts those whose parents have ended? */
@@ -262,6 +257,17 @@ int ckx_program_cut(int port)
 	}
 }
 
+/* Is the client on this host? Process ids are those of its host. The server cuts a long name. */
+static bool is_here(const json_t *row)
+{
+	const char *host = json_string_value(json_object_get(row, "host"));
+	char own[HOST_NAME] = "";
+
+	gethostname(own, sizeof(own) - 1);
+	return host && *host && strncmp(host, own, strlen(host)) == 0 &&
+	       (strlen(own) == strlen(host) || strlen(host) >= HOST_SHOWN);
+}
+
 int ckx_program_sessions(int fd, char names[][32], size_t room)
 {
 	json_t *status = ckx_control_ask(fd, json_pack("{s:s}", "command", "status")), *row;
@@ -274,7 +280,7 @@ int ckx_program_sessions(int fd, char names[][32], size_t room)
 		const char *name = json_string_value(json_object_get(row, "session"));
 		pid_t pid = (pid_t)json_integer_value(json_object_get(row, "client_pid"));
 
-		if (!name || !is_ours(pid))
+		if (!name || !is_here(row) || !is_ours(pid))
 			continue;
 		if (count == room) {
 			json_decref(status);

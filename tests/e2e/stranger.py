@@ -76,14 +76,14 @@ def place(machine, ended=None):
 
 class Session:
     """A session with its command connection, and one lane for calls. SOURCE: the address that it comes from; RESUME: the seconds
-    that it should outlive its connections, which are lasting channels then; PLACE: see place()."""
+    that it should outlive its connections, which are lasting channels then; PLACE: see place(); PID: its process, as it says."""
 
-    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1, resume=0, place=b""):
+    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1, resume=0, place=b"", pid=1):
         self.server, self.transport, self.source = server, transport, source
         self.connections = []
         self.lane = self.connect()
         self.lane.sendall(call(HELLO, u32(protocol) + opaque(b"test") + opaque(token) + opaque(b"stranger") +
-                               opaque(b"here") + u32(1) + u32(resume) + place))
+                               opaque(b"here") + u32(pid) + u32(resume) + place))
         self.hello = results(self.lane)
         status, length = struct.unpack(">2I", self.hello[:8])
         message = self.hello[8:8 + length].decode()

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import PRODUCTS, SLOW, clean_env, ended, is_alive, start, wait_until
 from criu import criu
+from stranger import Session
 from test_tls_worker import relays_of
 from tls import Authority
 from tls_servers import tls_options
@@ -117,6 +118,27 @@ def test_the_session_of_a_copy_is_suspended_but_not_written(world):
         copy.process.stdin.close()
         assert copy.process.stdout.readline() == "end\n"
         assert copy.process.wait(TIMEOUT) == 0
+
+
+def test_only_the_program_s_own_sessions_are_taken(world):
+    """A client of another host may have the same process id. The program's name looks like the end of a line of /proc."""
+    ready, go = world.path / "ready", world.path / "go"
+    named = f"import ctypes; ctypes.CDLL(None).prctl(15, b') S 1 1 ('); import runpy, sys; sys.argv = {[str(SCRIPT), str(ready)]}; " \
+            f"sys.path.insert(0, {str(SCRIPT.parent)!r}); runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"
+    process = start([CRICKET, "snapshot", "one", "-s", world.server.address("tcp"), "--at", f"file:{go}", "--", sys.executable, "-c",
+                     named], world.env)
+    wait_until(ready.exists, 20, "the program is ready")
+    program, = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    other = Session(world.server, pid=int(program))
+    go.write_text("")
+    done = ended(process, TIMEOUT)
+    assert done.status == 0, done.err
+    assert [f.name for f in sorted((world.folder / "one").glob("session-*"))] == ["session-0"]
+    assert other.error() == 0
+    other.end()
+    copy = world.copy()
+    assert copy.ask(3).split()[1] == str(sum_of(3))
+    check_end(copy)
 
 
 def test_a_program_is_ready_when_an_address_answers_with_success(world):
