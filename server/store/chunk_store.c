@@ -24,7 +24,8 @@ CK_LOG_DEFINE("server");
 
 #define FOLDER "store"
 #define FREE_PART 20 /* one part of so many of the file system remains free, or FREE_MOST */
-#define FREE_MOST ((size_t)4 << 30) /* bytes: enough on a large disk */
+#define FREE_MOST ((size_t)4 << 30)    /* bytes: enough on a large disk */
+#define FREE_FILES ((fsfilcnt_t)65536) /* the same of files */
 #define COUNT_PART 16 /* the files are counted again when so large a part of the limit has come */
 
 struct cks_chunk_store {
@@ -171,14 +172,21 @@ int cks_chunk_store_get(struct cks_chunk_store *s, const struct ck_hash *hash, v
 	return ret == 0 && found != size ? -EBADMSG : ret;
 }
 
-/* Would @size bytes more leave too little? */
+/* Are there too few files left? Chunks may be small. Some file systems have no number of files. */
+static bool files_are_few(const struct statvfs *fs)
+{
+	return fs->f_files > 0 && fs->f_favail < ck_min(fs->f_files / FREE_PART, FREE_FILES);
+}
+
+/* Would a file of @size bytes more leave too little? */
 static bool disk_is_full(int dir, size_t size)
 {
 	struct statvfs fs;
 
 	return fstatvfs(dir, &fs) == 0 &&
-	       fs.f_bavail < (ck_min(fs.f_blocks / FREE_PART * fs.f_frsize, FREE_MOST) + size) /
-				     fs.f_frsize;
+	       (files_are_few(&fs) ||
+		fs.f_bavail < (ck_min(fs.f_blocks / FREE_PART * fs.f_frsize, FREE_MOST) + size) /
+				      fs.f_frsize);
 }
 
 /* Count the files, and remove old ones so that @size bytes more fit. */

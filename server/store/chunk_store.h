@@ -42,7 +42,8 @@ int cks_chunk_store_read(struct cks_chunk_store *store, const struct ck_hash *ha
  * Keep @size bytes at @data under @hash, and remove the least recently used chunks if there are too
  * many. A @hash of zeros becomes theirs. Several processes may exceed the limit by a sixteenth
  * each. -EBADMSG: the bytes have another hash; -ENOSPC: larger than the limit, or less than a
- * twentieth of the file system and less than 4 GiB are free; -errno. @store may be NULL.
+ * twentieth of the file system and less than 4 GiB are free, or too few files; -errno. @store may
+ * be NULL.
  */
 int cks_chunk_store_put(struct cks_chunk_store *store, struct ck_hash *hash, const void *data,
 			size_t size);

@@ -217,6 +217,29 @@ static void no_more_than_the_limit_is_kept(void **state)
 	assert_int_equal(get(NULL, 1), -ENOENT);
 }
 
+/* A client may keep chunks of one byte. */
+static void some_files_of_the_disk_stay_free(void **state)
+{
+	static const struct {
+		fsfilcnt_t all, free;
+		int ret;
+	} cases[] = {
+		{1000, 49, -ENOSPC},  {1000, 50, 0}, {1u << 30, 65535, -ENOSPC},
+		{1u << 30, 65536, 0}, {0, 0, 0}, /* not known */
+	};
+	struct cks_chunk_store *store = open_store(&alice, 1 << 20);
+	const struct statvfs before = disk;
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		disk.f_files = cases[i].all;
+		disk.f_favail = cases[i].free;
+		assert_int_equal(put(store, i), cases[i].ret);
+	}
+	disk = before;
+	cks_chunk_store_destroy(store);
+}
+
 static void a_part_of_the_disk_stays_free(void **state)
 {
 	static const struct {
@@ -262,6 +285,7 @@ int main(void)
 		TEST(the_least_recently_used_go_first),
 		TEST(no_more_than_the_limit_is_kept),
 		TEST(a_part_of_the_disk_stays_free),
+		TEST(some_files_of_the_disk_stay_free),
 		TEST(a_folder_that_does_not_work_keeps_nothing),
 	};
 
