@@ -18,6 +18,7 @@
 #include "server/checkpoint/socket_names.h"
 
 #define CK_FILES_IMAGE "files.img" /* of CRIU 3.13 and later: all open files */
+#define CK_NAME_TAG 0x5a	   /* field 11 of unix_sk_entry, of bytes */
 #define CK_TRIES 100
 #define CK_NAME sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
@@ -110,16 +111,20 @@ static int change_name(const struct names *names, unsigned char *bytes, size_t s
 	return in_use(names, bytes, size) ? -EADDRINUSE : 0;
 }
 
-/* The image has each name as a field of a message of protobuf: a byte for its length, its bytes. */
+/*
+ * The image has each name as a field of a message of protobuf: a byte for the field, one for its
+ * length, its bytes. Any user can bind names that are equal to other bytes of the image, but no
+ * others come behind these two.
+ */
 static int change_names(const struct names *names, unsigned char *image, size_t size)
 {
 	int ret = 0;
 
-	for (size_t at = 1; at < size && ret == 0; at++) {
+	for (size_t at = 2; at < size && ret == 0; at++) {
 		size_t length = image[at - 1];
 
-		if (image[at] == 0 && length > 1 && length <= CK_NAME && length <= size - at &&
-		    in_use(names, image + at, length))
+		if (image[at - 2] == CK_NAME_TAG && image[at] == 0 && length > 1 &&
+		    length <= CK_NAME && length <= size - at && in_use(names, image + at, length))
 			ret = change_name(names, image + at, length);
 	}
 	return ret;

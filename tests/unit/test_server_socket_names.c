@@ -20,6 +20,7 @@
 #include "server/checkpoint/socket_names.h"
 
 #define IMAGE 1000
+#define TAG 0x5a			   /* of the field with a name */
 #define FOLDER "/tmp/cricket-names-XXXXXX" /* of mkdtemp */
 
 static char folder[] = FOLDER, file[64];
@@ -66,6 +67,7 @@ static int bind_name(const char *name, size_t size)
 
 static void place(size_t at, const char *name, size_t size)
 {
+	image[at - 2] = TAG;
 	image[at - 1] = (unsigned char)size;
 	memcpy(image + at, name, size);
 }
@@ -120,6 +122,20 @@ static void a_name_without_digits_is_an_error(void **state)
 	close(fd);
 }
 
+/* A user binds a name that is equal to a part of another entry: its digits are other fields. */
+static void other_bytes_of_the_image_are_not_a_name(void **state)
+{
+	static const char entry[] = "\x08\0\x10\0\x18\0 \0(\0002\x1f/usr/lib/x86_64";
+	const char *name = entry + 3;
+	int fd = bind_name(name, entry[2]);
+
+	(void)state;
+	memcpy(image + 300, entry, sizeof(entry));
+	assert_int_equal(change(), 0);
+	assert_memory_equal(now, image, IMAGE);
+	close(fd);
+}
+
 static void images_that_are_short_or_missing_are_no_danger(void **state)
 {
 	char used[40];
@@ -131,6 +147,7 @@ static void images_that_are_short_or_missing_are_no_danger(void **state)
 	assert_int_equal(cks_socket_names_free(folder, &why), 0);
 	make_name(used, sizeof(used), "cricket-test-used-4026531836");
 	fd = bind_name(used, sizeof(used));
+	image[IMAGE - 12] = TAG;
 	image[IMAGE - 11] = sizeof(used); /* more than the image has */
 	memcpy(image + IMAGE - 10, used, 10);
 	assert_int_equal(change(), 0);
@@ -145,6 +162,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(names_in_use_get_other_digits),
 		TEST(a_name_without_digits_is_an_error),
+		TEST(other_bytes_of_the_image_are_not_a_name),
 		TEST(images_that_are_short_or_missing_are_no_danger),
 	};
 
