@@ -66,9 +66,11 @@ CUresult ck_serve_ipc_memory_open(struct cks_request *q, ck_ipc_memory_open_args
 	CUdeviceptr address = 0;
 	size_t size = 0;
 	int fd = -1;
-	CUresult err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &u, sizeof(u),
-				       &size, &fd);
+	CUresult err;
 
+	memset(&u, 0, sizeof(u)); /* the reply has its size also where nothing was claimed */
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &u, sizeof(u), &size,
+			      &fd);
 	if (!err && fd >= 0 && size == sizeof(u.size))
 		err = cks_lease_open(q, (struct cks_ticket *)a->ticket.ticket_val, fd, u.size,
 				     &address);

@@ -142,3 +142,13 @@ def test_the_log_says_for_whom_a_session_is(server, app):
         assert run([app("vector_add")], client_env(server.address(transport))).status == 0
     assert re.findall(r"session of vector_add .*, for (.*)", server.log()) == [
         f"user {pwd.getpwuid(os.getuid()).pw_name}", "address 127.0.0.1"]
+
+
+@pytest.mark.parametrize("length", [0, 8, 24])      # 24: a ticket's, of nothing
+def test_the_reply_to_a_wrong_ticket_has_no_bytes_of_the_worker_s_stack(server, length):
+    """They were an address: where the worker's code is."""
+    for _ in range(3):
+        session = Session(server)
+        err, reply = session.ask("ck_ipc_memory_open", opaque(bytes(length)) + u32(0))
+        assert err and reply == bytes(len(reply))
+        session.end()
