@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -264,13 +266,17 @@ static int prepare_server(int server, struct cks_manifest_gpu *here, char at[CK_
 	return ret;
 }
 
-/* A folder for it: @parent, or where there is room for large files. */
+/* A folder for it: @parent, or where there is room for large files. Other users can make files
+ * there, but not of this name. */
 static int begin_folder(const char *parent, struct cks_store *store, struct cks_why *why)
 {
 	char path[CK_STORE_PATH];
+	uint64_t number;
 
-	snprintf(path, sizeof(path), "%s/cricket-receive-%d", parent ? parent : "/var/tmp",
-		 (int)getpid());
+	if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+		return cks_why_set(why, EIO, "random numbers: %m");
+	snprintf(path, sizeof(path), "%s/cricket-receive-%016llx", parent ? parent : "/var/tmp",
+		 (unsigned long long)number);
 	return cks_store_begin(path, false, store, why);
 }
 

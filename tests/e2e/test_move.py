@@ -109,6 +109,16 @@ def test_a_session_that_cannot_move_goes_on(servers, start_program, expected, tm
     assert not list(tmp_path.glob("cricket-receive-*"))
 
 
+def test_a_file_of_another_user_is_not_in_the_way(servers, start_program, tmp_path):
+    """The receiver's folder is in one where others can make files, and its process id is easy to guess."""
+    first, second = servers("first"), servers("second")
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    done = move(first, second.address("tcp"), f"touch {tmp_path}/cricket-receive-$$; exec {receiver(second, tmp_path)}")
+    assert done.returncode == 0, done.stderr
+    assert program.end() == 0, program.errors
+
+
 def bent(via, **how):
     """VIA behind bend.py, with its options."""
     words = [sys.executable, pathlib.Path(__file__).parent / "bend.py", via]
