@@ -83,10 +83,10 @@ static int parse_option(int option, char *value, struct settings *s)
 	switch (option) {
 	case OPT_SOCKET:
 		s->socket = value;
-		return 0;
+		return *value == '/' ? 0 : -EINVAL;
 	case OPT_MODE:
 		s->mode = (mode_t)strtoul(value, &end, 8);
-		return *end || s->mode & ~0777u ? -EINVAL : 0;
+		return *end || !s->mode || s->mode & ~0777u ? -EINVAL : 0;
 	case OPT_DRIVER:
 		s->broker.driver = value;
 		return 0;
@@ -186,17 +186,24 @@ static int detach_process(struct ck_m3_broker_options *options)
 	return 0;
 }
 
-/* 0: go on; 1: --help; -EINVAL. */
+/* 0: go on; 1: --help; -EINVAL, printed. */
 static int parse_arguments(int argc, char **argv, struct settings *s)
 {
-	int option, ret;
+	int option, which = 0, ret;
 
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "", long_options, &which)) != -1) {
 		ret = parse_option(option, optarg, s);
+		if (ret < 0 && option != '?')
+			fprintf(stderr, "m3-server: --%s %s: %s\n", long_options[which].name,
+				optarg ? optarg : "",
+				option == OPT_SOCKET ? "not an absolute path" : "not valid");
 		if (ret)
 			return ret;
 	}
-	return 0;
+	if (optind == argc)
+		return 0;
+	fprintf(stderr, "m3-server: %s: unexpected argument\n", argv[optind]);
+	return -EINVAL;
 }
 
 int main(int argc, char **argv)

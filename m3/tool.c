@@ -27,14 +27,6 @@ int ck_m3_tool_failed(const char *what, int status)
 	return 1;
 }
 
-int ck_m3_tool_number(const char *text, uint64_t *number)
-{
-	if (ck_env_number(text, number) == 0)
-		return 0;
-	fprintf(stderr, "m3: not a number: %s\n", text);
-	return 2;
-}
-
 /* A device's number, "striped", or "striped:" and on how many. 0; or 2, printed. */
 static int device_of(const char *text, m3_alloc_req *req)
 {
@@ -65,10 +57,9 @@ static int run_alloc(m3_client *c, int argc, char **argv)
 	m3_region *r;
 	int status;
 
-	if (ck_m3_tool_number(argv[1], &req.bytes) || (argc > 2 && device_of(argv[2], &req)))
+	if (ck_m3_tool_number(argv[1], &req.bytes) || (argc > 2 && device_of(argv[2], &req)) ||
+	    (argc > 3 && ck_m3_tool_mode(argv[3], &req.mode)))
 		return 2;
-	if (argc > 3)
-		req.mode = (unsigned int)strtoul(argv[3], NULL, 8);
 	status = m3_alloc(c, &req, &r);
 	if (status != M3_OK)
 		return ck_m3_tool_failed(argv[0], status);
@@ -95,6 +86,19 @@ static int run_rm(m3_client *c, int argc, char **argv)
 	return status ? ck_m3_tool_failed(argv[0], status) : 0;
 }
 
+/* Are there @size bytes at @offset of the region @name? 0; or 1, printed. */
+static int check_range(const char *name, m3_region *r, uint64_t offset, uint64_t size)
+{
+	uint64_t end = m3_region_size(r);
+
+	if (offset <= end && size <= end - offset)
+		return 0;
+	fprintf(stderr, "m3: %s: it has %llu bytes, and ends before %llu bytes from %llu on\n",
+		name, (unsigned long long)end, (unsigned long long)size,
+		(unsigned long long)offset);
+	return 1;
+}
+
 /* ID OFFSET LENGTH: the bytes to stdout. */
 static int run_read(m3_client *c, int argc, char **argv)
 {
@@ -108,6 +112,10 @@ static int run_read(m3_client *c, int argc, char **argv)
 		return 2;
 	if (ck_m3_tool_open(c, argv[0], M3_READ, &r))
 		return 1;
+	if (check_range(argv[0], r, offset, size)) {
+		m3_release(r);
+		return 1;
+	}
 	for (uint64_t n; size > 0 && status == M3_OK; size -= n, offset += n) {
 		n = ck_min(size, (uint64_t)sizeof(bytes));
 		status = m3_read(r, offset, bytes, n);
@@ -126,59 +134,78 @@ static int run_write(m3_client *c, int argc, char **argv)
 	uint64_t offset;
 	m3_region *r;
 	int status = M3_OK;
+	bool input = strcmp(argv[2], "-") == 0;
 	char bytes[65536];
 	size_t n;
+	int wrong;
 
 	(void)argc;
 	if (ck_m3_tool_number(argv[1], &offset))
 		return 2;
 	if (ck_m3_tool_open(c, argv[0], M3_READWRITE, &r))
 		return 1;
-	if (strcmp(argv[2], "-") != 0)
-		status = m3_write(r, offset, argv[2], strlen(argv[2]));
-	else
-		while (status == M3_OK && (n = fread(bytes, 1, sizeof(bytes), stdin)) > 0) {
-			status = m3_write(r, offset, bytes, n);
-			offset += n;
-		}
+	n = input ? 0 : strlen(argv[2]);
+	wrong = check_range(argv[0], r, offset, n);
+	if (!wrong && n > 0)
+		status = m3_write(r, offset, argv[2], n);
+	while (!wrong && input && status == M3_OK &&
+	       (n = fread(bytes, 1, sizeof(bytes), stdin)) > 0) {
+		wrong = check_range(argv[0], r, offset, n);
+		status = wrong ? M3_OK : m3_write(r, offset, bytes, n);
+		offset += n;
+	}
 	m3_release(r);
-	return status ? ck_m3_tool_failed(argv[0], status) : 0;
+	return status ? ck_m3_tool_failed(argv[0], status) : wrong;
 }
 
 /* ID OFFSET LENGTH BYTE */
 static int run_memset(m3_client *c, int argc, char **argv)
 {
-	uint64_t offset, size, value;
+	uint64_t offset, size;
+	unsigned char value;
+	m3_region *r;
+	int status = M3_OK, wrong;
+
+	(void)argc;
+	if (ck_m3_tool_number(argv[1], &offset) || ck_m3_tool_number(argv[2], &size) ||
+	    ck_m3_tool_byte(argv[3], &value))
+		return 2;
+	if (ck_m3_tool_open(c, argv[0], M3_READWRITE, &r))
+		return 1;
+	wrong = check_range(argv[0], r, offset, size);
+	if (!wrong && size > 0)
+		status = m3_fill(r, offset, value, size);
+	m3_release(r);
+	return status ? ck_m3_tool_failed(argv[0], status) : wrong;
+}
+
+static int run_chmod(m3_client *c, int argc, char **argv)
+{
+	unsigned int mode;
 	m3_region *r;
 	int status;
 
 	(void)argc;
-	if (ck_m3_tool_number(argv[1], &offset) || ck_m3_tool_number(argv[2], &size) ||
-	    ck_m3_tool_number(argv[3], &value))
+	if (ck_m3_tool_mode(argv[1], &mode))
 		return 2;
-	if (ck_m3_tool_open(c, argv[0], M3_READWRITE, &r))
+	if (ck_m3_tool_open(c, argv[0], M3_READ, &r))
 		return 1;
-	status = m3_fill(r, offset, (unsigned char)value, size);
+	status = m3_chmod(r, mode);
 	m3_release(r);
 	return status ? ck_m3_tool_failed(argv[0], status) : 0;
 }
 
-static int run_rights(m3_client *c, int argc, char **argv)
+static int run_grant(m3_client *c, int argc, char **argv)
 {
+	int access, status;
 	m3_region *r;
-	int status;
 
+	(void)argc;
+	if (ck_m3_tool_principal(argv[1]) || ck_m3_tool_access(argv[2], &access))
+		return 2;
 	if (ck_m3_tool_open(c, argv[0], M3_READ, &r))
 		return 1;
-	if (argc == 2)
-		status = m3_chmod(r, (unsigned int)strtoul(argv[1], NULL, 8));
-	else if (strcmp(argv[2], "none") == 0)
-		status = m3_revoke(r, argv[1]);
-	else
-		status = m3_grant(r, argv[1],
-				  strcmp(argv[2], "rw") == 0  ? M3_READWRITE
-				  : strcmp(argv[2], "r") == 0 ? M3_READ
-							      : 0);
+	status = access ? m3_grant(r, argv[1], access) : m3_revoke(r, argv[1]);
 	m3_release(r);
 	return status ? ck_m3_tool_failed(argv[0], status) : 0;
 }
@@ -232,8 +259,8 @@ static const struct command commands[] = {
 	{"read", "NAME OFFSET LENGTH", "write its bytes to stdout", run_read, 3, 3},
 	{"write", "NAME OFFSET TEXT", "write TEXT into it; -: stdin", run_write, 3, 3},
 	{"memset", "NAME OFFSET LENGTH BYTE", "fill a part of it", run_memset, 4, 4},
-	{"chmod", "NAME MODE", "set who may open it", run_rights, 2, 2},
-	{"grant", "NAME PRINCIPAL r|rw|none", "change the rights of a user", run_rights, 3, 3},
+	{"chmod", "NAME MODE", "set who may open it", run_chmod, 2, 2},
+	{"grant", "NAME PRINCIPAL r|rw|none", "change the rights of a user", run_grant, 3, 3},
 	{"seal", "NAME", "make it read-only for good", run_seal, 1, 1},
 	{"quota", "[--json] [PRINCIPAL [BYTES [REGIONS]]]", "print or set the limits of a user",
 	 NULL, 0, 3},
@@ -328,6 +355,10 @@ static int run_words(int argc, char **argv)
 	if (argc > 2 && strcmp(word, "--socket") == 0) {
 		path = argv[2];
 		at = 3;
+	}
+	if (path && !*path) {
+		fputs("m3: --socket names no socket: it is empty\n", stderr);
+		return 2;
 	}
 	k = at < argc ? find(argv[at]) : NULL;
 	if (k)

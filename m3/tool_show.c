@@ -125,8 +125,11 @@ static json_t *ask_quota(m3_client *c, int argc, char **argv)
 {
 	uint64_t bytes = 0, regions = 0, used, used_regions;
 	const char *who = argc ? argv[0] : NULL;
-	int status = m3_quota_get(c, who, &bytes, &regions, &used, &used_regions);
+	int status;
 
+	if (who && ck_m3_tool_principal(who))
+		return NULL;
+	status = m3_quota_get(c, who, &bytes, &regions, &used, &used_regions);
 	if (status == M3_OK && argc > 1) {
 		if (ck_m3_tool_number(argv[1], &bytes) ||
 		    (argc > 2 && ck_m3_tool_number(argv[2], &regions)))

@@ -90,6 +90,46 @@ def test_the_command_says_what_is_missing(tmp_path):
     assert run([M3, "--version"], clean_env()).out == version.replace("m3-server", "m3")
 
 
+@pytest.mark.parametrize("words, reason", [
+    (["chmod", "kept", "bogus"], "octal mode"), (["chmod", "kept", "0"], "octal mode"), (["chmod", "kept", "0999"], "octal mode"),
+    (["alloc", "other", "2M", "0", "rw"], "octal mode"), (["grant", "kept", "bob", "rw"], "not a user"),
+    (["grant", "kept", "uid:5", "RW"], "r, rw or none"), (["memset", "kept", "0", "2", "999"], "not a byte")])
+def test_a_wrong_argument_changes_nothing(server, words, reason):
+    m3(server, "alloc", "kept", "2M")
+    result = run([M3, "--socket", f"{server.unix}.m3", *words], clean_env())
+    assert result.status == 2 and reason in result.err, result.err
+    assert "mode    0600" in m3(server, "stat", "kept") and "other" not in m3(server, "ls")
+    m3(server, "rm", "kept")
+
+
+def test_a_quota_is_of_a_user_that_can_exist(server):
+    assert "not a user, as in uid:1000: bob" in refused(server, "quota", "bob", "1G")
+    assert "bytes 0 of 1073741824" in m3(server, "quota", "uid:5", "1G")
+
+
+def test_what_is_beyond_the_end_of_a_region_is_said(server):
+    m3(server, "alloc", "short", "2M")
+    for words in (["read", "short", "0", "3M"], ["write", "short", "2M", "x"], ["memset", "short", "2097151", "2", "0"]):
+        result = run([M3, "--socket", f"{server.unix}.m3", *words], clean_env())
+        assert (result.status, result.out) == (1, "") and "m3: short: it has 2097152 bytes, and ends before" in result.err, result
+    m3(server, "write", "short", "0", "")
+    m3(server, "rm", "short")
+
+
+def test_an_empty_socket_is_not_the_usual_one():
+    result = run([M3, "--socket", "", "ls"], clean_env())
+    assert (result.status, result.err) == (2, "m3: --socket names no socket: it is empty\n")
+
+
+@pytest.mark.parametrize("words, reason", [
+    (["extra"], "extra: unexpected argument"), (["--socket", ""], "--socket : not an absolute path"),
+    (["--quota", "1X"], "--quota 1X: not valid"), (["--mode", "0"], "--mode 0: not valid")])
+def test_the_broker_refuses_wrong_words(tmp_path, words, reason):
+    usual = {} if "--socket" in words else {"CRICKET_M3": str(tmp_path / "m3")}
+    result = run([PRODUCTS / "m3-server", *words], clean_env(**usual), timeout=10)
+    assert result.status == 2 and result.err == f"m3-server: {reason}\nTry 'm3-server --help'.\n", result.err
+
+
 def test_a_lost_broker_is_started_again_and_knows_nothing(server):
     m3(server, "alloc", "gone", "2M")
     broker = server.broker()
