@@ -254,7 +254,9 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status = ckx_ptxas_called(argv[0]) ? ckx_ptxas(argc, argv) : run_command(argc, argv);
+	int status;
 
+	ck_output_begin();
+	status = ckx_ptxas_called(argv[0]) ? ckx_ptxas(argc, argv) : run_command(argc, argv);
 	return ck_output_end("cricket") || status != CKX_OK ? status : CKX_FAILED;
 }

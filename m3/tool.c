@@ -372,7 +372,9 @@ static int run_words(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status = run_words(argc, argv);
+	int status;
 
+	ck_output_begin();
+	status = run_words(argc, argv);
 	return ck_output_end("m3") || status != 0 ? status : 1;
 }

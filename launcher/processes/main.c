@@ -3,7 +3,6 @@
  *
  * The process that reads and writes never touches the driver; worker.c forks the one that does.
  */
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,20 +56,6 @@ static int run_mode(struct ckl_options *options)
 	}
 }
 
-/*
- * A caller may have closed any of the three; a socket to a worker would then take its number. The
- * descriptor that we open there can neither be read as input nor written to as output.
- */
-static void hold_places(void)
-{
-	static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
-
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fcntl(fd, F_GETFD) < 0)
-			open("/dev/null", modes[fd]); /* the lowest that is free: this one */
-	}
-}
-
 /* Flush stdio. Sessions write without stdio, and detect errors themselves. */
 static int flush_stdout(int ret)
 {
@@ -84,7 +69,7 @@ int main(int argc, char **argv)
 	struct ckl_options options;
 	int ret;
 
-	hold_places();
+	ck_output_begin();
 	ret = ckl_options_parse(argc, argv, &options);
 	if (ret == 0) {
 		ck_log_default("warning");

@@ -30,6 +30,15 @@ def test_what_does_not_arrive_is_an_error(server, home, words):  # noqa: F811
     assert done.returncode not in (0, 2) and len(lines) == 1 and lines[0].startswith(f"{program}: standard output: "), done
 
 
+@pytest.mark.parametrize("words", ["cricket status", "cricket metrics", "cricket servers --state", "cricket check", "cricket-rpc-server --help", "m3 --help"])
+def test_a_descriptor_that_is_closed_is_no_connection_of_the_program(server, home, words):  # noqa: F811
+    program, *rest = words.split()
+    if not (PRODUCTS / program).is_file():
+        pytest.skip("not all programs are built with a sanitizer")
+    done = run(["sh", "-c", 'exec "$@" >&-', "sh", PRODUCTS / program, *rest], {**home, "REMOTE_GPU_ADDRESS": server.address("unix")})
+    assert done.status == 1 and done.err == f"{program}: standard output: Bad file descriptor\n", done
+
+
 def test_a_token_that_is_not_shown_is_no_success(home, tmp_path):  # noqa: F811
     done = on_a_full_disk(home, CRICKET, "token", "add", "bob", "-f", tmp_path / "tokens")
     assert done.returncode == 1 and b"could not be shown: `cricket token revoke bob`" in done.stderr, done
