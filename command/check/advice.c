@@ -1,6 +1,7 @@
 /*
  * command/check/advice.c - see check.h.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ const struct ckx_advice *ckx_advice_find(const char *step, int error, const char
 		const struct ckx_advice *a = &table[i];
 
 		if (strcmp(a->step, step) == 0 && (!a->error || a->error == error) &&
-		    strstr(message, a->seen))
+		    strcasestr(message, a->seen))
 			return a;
 	}
 	return NULL;

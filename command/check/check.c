@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <gnu/libc-version.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "command/check/check.h"
@@ -102,7 +103,7 @@ static const char *describe_tls(const struct ckx_connection *reach)
 {
 	if (reach->secure)
 		return reach->tls;
-	return ck_address_has(reach->at, CK_ADDRESS_SOCKET)
+	return ck_address_has(reach->at, CK_ADDRESS_HERE)
 		       ? "not needed: a socket of this host"
 		       : "none: everyone who can read the network can read all data";
 }
@@ -160,6 +161,22 @@ static bool check_list(struct check *c)
 	return all;
 }
 
+/* A program gets the devices of the server's section. UUIDs are for the server to judge. */
+static void check_numbers(struct check *c, size_t count)
+{
+	char text[CKX_TEXT + 100];
+
+	for (const char *at = c->server->devices; *at;
+	     at += strcspn(at, ",") + (at[strcspn(at, ",")] != '\0')) {
+		if (strspn(at, "0123456789") < strcspn(at, ",") || strtoul(at, NULL, 10) < count)
+			continue;
+		snprintf(text, sizeof(text), "devices = %s: the server has %zu, numbered from 0",
+			 c->server->devices, count);
+		add_failed_step(c, "gpu", 0, text);
+		return;
+	}
+}
+
 static void check_devices(struct check *c, const json_t *found)
 {
 	json_t *devices = json_object_get(found, "devices");
@@ -178,6 +195,8 @@ static void check_devices(struct check *c, const json_t *found)
 	}
 	if (json_array_size(devices) == 0)
 		add_failed_step(c, "gpu", 0, "the server has none");
+	else
+		check_numbers(c, json_array_size(devices));
 }
 
 static void add_rates(struct check *c, double up, double down)

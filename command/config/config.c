@@ -72,6 +72,27 @@ const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
 	return NULL;
 }
 
+/* Is it a list of numbers and UUIDs, as CUDA_VISIBLE_DEVICES takes them? */
+static bool is_device_list(const char *list)
+{
+	while (*list) {
+		size_t size = strcspn(list, ",");
+
+		if (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0 &&
+		    (size == 0 || strspn(list, "0123456789") < size))
+			return false;
+		list += size;
+		if (*list && !*++list)
+			return false; /* a comma is last */
+	}
+	return true;
+}
+
+bool ckx_config_takes_devices(const char *value)
+{
+	return strcmp(value, "none") == 0 || strcmp(value, "-1") == 0 || is_device_list(value);
+}
+
 /* "[NAME]" */
 static int begin_section(struct reading *r, char *line)
 {
@@ -111,7 +132,9 @@ static int take_setting(struct reading *r, char *line)
 	if (r->inside && strcmp(key, "address") == 0)
 		return store_value(r, e->address, value);
 	if (r->inside && strcmp(key, "devices") == 0)
-		return store_value(r, e->devices, value);
+		return ckx_config_takes_devices(value)
+			       ? store_value(r, e->devices, value)
+			       : reject_line(r, "devices are " CKX_DEVICES, value);
 	if (r->inside && strcmp(key, "token-file") == 0)
 		return store_value(r, e->token_file, value);
 	place = r->inside ? ckx_tls_find(&e->tls, key) : NULL;
@@ -161,6 +184,10 @@ static int read_file(struct ckx_config *config, const char *path)
 	}
 	while (ret == 0 && getline(&line, &room, f) > 0)
 		ret = take_line(&r, line);
+	if (ret == 0 && ferror(f)) { /* it is a folder */
+		ckx_error("%s: %s", path, strerror(errno));
+		ret = -EIO;
+	}
 	free(line);
 	fclose(f);
 	for (size_t i = r.before; ret == 0 && i < config->count; i++) {

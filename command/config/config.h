@@ -15,6 +15,7 @@
 #ifndef CK_COMMAND_CONFIG_CONFIG_H
 #define CK_COMMAND_CONFIG_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "command/config/tls.h"
@@ -37,6 +38,11 @@ struct ckx_config {
 
 /* Read both files; one that is not there is empty. -EINVAL: a line that means nothing, printed. */
 int ckx_config_read(struct ckx_config *config);
+
+#define CKX_DEVICES "numbers of GPUs, as in 0,2, or none"
+
+/* Is @value what `devices` and --devices take? */
+bool ckx_config_takes_devices(const char *value);
 
 /* The server called @name, in any case if none is called exactly so; or NULL. */
 const struct ckx_entry *ckx_config_find(const struct ckx_config *config, const char *name);

@@ -87,7 +87,8 @@ static size_t tidy_length(const char *text)
 
 	while (length > 0 && strchr(BLANKS, text[length - 1]))
 		length--;
-	while (length > 1 && text[length - 1] == '/' && !ck_address_path(text))
+	while (length > 1 && text[length - 1] == '/' && text[length - 2] != '/' &&
+	       !ck_address_path(text))
 		length--;
 	return length;
 }
@@ -117,7 +118,7 @@ int ckx_server_is_emulated(const char *option)
 	struct ckx_config *config;
 	int ret;
 
-	if (!option || strcmp(option, CKX_EMULATED) != 0)
+	if (!option || strcasecmp(option, CKX_EMULATED) != 0)
 		return 0;
 	config = malloc(sizeof(*config));
 	ret = config ? ckx_config_read(config) : -ENOMEM;
@@ -160,7 +161,7 @@ int ckx_server_name(const char *option, struct ckx_server *s, char token_file[CK
 		s->origin = "the option";
 		s->option = "-s ";
 		ret = set_address(s, config, option, token_file);
-		if (ret == 0 && !s->name[0] && strcmp(option, CKX_EMULATED) == 0)
+		if (ret == 0 && !s->name[0] && strcasecmp(option, CKX_EMULATED) == 0)
 			ret = reject_emulated();
 	} else if (ret == 0 && variable && *variable) {
 		s->origin = "REMOTE_GPU_ADDRESS";

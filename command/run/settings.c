@@ -65,6 +65,10 @@ int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t c
 
 			taken = value != NULL;
 			*own[j].value = taken ? value : *own[j].value;
+			if (taken && !*value) {
+				ckx_error("--%s: its value is empty", own[j].name);
+				return -EINVAL;
+			}
 		}
 		if (!taken)
 			argv[left++] = argv[i];
@@ -247,33 +251,36 @@ static int add_gpus(struct ckx_settings *s, const char *text)
 	return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", list);
 }
 
-static int add_devices(struct ckx_settings *s, const struct ckx_wishes *w, const char *file)
+static int add_devices(struct ckx_settings *s, const char *list)
+{
+	return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", strcmp(list, "none") == 0 ? "" : list);
+}
+
+/* Those of an option, else of the variable, else of the @file. */
+static int choose_devices(struct ckx_settings *s, const struct ckx_wishes *w, const char *file)
 {
 	if (w->gpus)
 		return add_gpus(s, w->gpus);
 	if (w->devices)
-		return add_setting(s, "CUDA_VISIBLE_DEVICES", "%s",
-				   strcmp(w->devices, "none") == 0 ? "" : w->devices);
-	/* a variable comes before the file */
-	return *file && (w->container || !getenv("CUDA_VISIBLE_DEVICES"))
-		       ? add_setting(s, "CUDA_VISIBLE_DEVICES", "%s", file)
-		       : 0;
+		return add_devices(s, w->devices);
+	return *file && (w->container || !getenv("CUDA_VISIBLE_DEVICES")) ? add_devices(s, file)
+									  : 0;
 }
 
-/* Is it a list of numbers and UUIDs, as CUDA_VISIBLE_DEVICES takes them? */
-static bool is_device_list(const char *list)
+/* An empty word, as of a variable that a script has not set, is no name and no file. */
+static int reject_empty(const struct ckx_wishes *w)
 {
-	while (*list) {
-		size_t size = strcspn(list, ",");
+	const struct {
+		const char *option, *value;
+	} all[] = {{"worker-prefix", w->prefix}, {"nccl", w->nccl}, {"profile", w->profile}};
 
-		if (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0 &&
-		    (size == 0 || strspn(list, "0123456789") < size))
-			return false;
-		list += size;
-		if (*list && !*++list)
-			return false; /* a comma is last */
+	for (size_t i = 0; i < CK_ARRAY_SIZE(all); i++) {
+		if (all[i].value && !*all[i].value) {
+			ckx_error("--%s: its value is empty", all[i].option);
+			return -EINVAL;
+		}
 	}
-	return true;
+	return 0;
 }
 
 /* Wrong values are said here, and not by the client alone, which goes on without them. */
@@ -288,9 +295,8 @@ static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
 		return -EINVAL;
 	}
-	if (w->devices && strcmp(w->devices, "none") != 0 && strcmp(w->devices, "-1") != 0 &&
-	    !is_device_list(w->devices)) {
-		ckx_error("--devices takes numbers of GPUs, as in 0,2, or none: %s", w->devices);
+	if (w->devices && !ckx_config_takes_devices(w->devices)) {
+		ckx_error("--devices takes " CKX_DEVICES ": %s", w->devices);
 		return -EINVAL;
 	}
 	if (w->sm && ck_env_percent(w->sm, &percent) < 0) {
@@ -301,7 +307,22 @@ static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 		ckx_error("--wait takes a time, as in 90s, 10m or 2h: %s", w->wait);
 		return -EINVAL;
 	}
-	return 0;
+	return reject_empty(w);
+}
+
+int ckx_settings_check(const struct ckx_wishes *w)
+{
+	struct ckx_wish wish;
+	long gpus;
+	int ret = read_limits(w, &wish);
+
+	if (ret == 0 && w->gpus)
+		ret = read_gpus(w->gpus, 0, &gpus);
+	if (ret == 0 && w->nccl && ck_nccl_in_workers(w->nccl, "") < 0) {
+		ckx_error("--nccl: not auto, workers or program: %s", w->nccl);
+		ret = -EINVAL;
+	}
+	return ret;
 }
 
 static int add_limits(struct ckx_settings *s, const struct ckx_wishes *w)
@@ -418,7 +439,7 @@ int ckx_settings_make(const struct ckx_wishes *w, struct ckx_settings *s)
 	if (ret == 0)
 		ret = add_ptx(s, w);
 	explicit_bzero(server.token, sizeof(server.token));
-	return ret < 0 ? ret : add_devices(s, w, server.devices);
+	return ret < 0 ? ret : choose_devices(s, w, server.devices);
 }
 
 void ckx_settings_free(struct ckx_settings *s)

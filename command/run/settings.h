@@ -41,7 +41,8 @@ struct ckx_own {
 	const char *name, **value;
 };
 
-/* Take the @count options @own out of argv. The number of words that are left. */
+/* Take the @count options @own out of argv. The number of words that are left; -EINVAL, printed: a
+ * value is empty. */
 int ckx_settings_take(int argc, char **argv, const struct ckx_own *own, size_t count);
 
 /* Parse the options up to the first argument, argv[optind]: 0, or -EINVAL,
@@ -50,6 +51,9 @@ int ckx_settings_parse(int argc, char **argv, struct ckx_wishes *wishes);
 
 /* Whether there is an option that only `run` or `snapshot` has. */
 bool ckx_settings_of_run(const struct ckx_wishes *wishes);
+
+/* Are their values such as a program can have? -EINVAL, printed: no. */
+int ckx_settings_check(const struct ckx_wishes *wishes);
 
 /* The variables for @wishes; those for a container have the address, token and files of this host,
  * see container.h. -errno, printed; free them in any case. */

@@ -192,7 +192,7 @@ void ckx_connection(const struct ckx_server *server, struct ckx_connection *r)
 	if (open_chan(server, r, false, &chan) < 0)
 		return;
 	ret = time_calls(chan, r);
-	if (!r->speaks)
+	if (!r->speaks && !ck_chan_helper_ended(r->at, r->why, sizeof(r->why)))
 		snprintf(r->why, sizeof(r->why),
 			 "the program at this address is not a Cricket server: %s",
 			 ckx_connection_error(ret));

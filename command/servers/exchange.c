@@ -69,7 +69,7 @@ int ckx_exchange(const struct ckx_server *server, const struct ckx_exchange *x,
 	ck_chan_close(chan);
 	if (ret == -EOPNOTSUPP)
 		snprintf(reach->why, sizeof(reach->why), "its release is too old %s", x->purpose);
-	else if (ret < 0)
+	else if (ret < 0 && !ck_chan_helper_ended(reach->at, reach->why, sizeof(reach->why)))
 		snprintf(reach->why, sizeof(reach->why), "it does not answer: %s",
 			 ckx_connection_error(ret));
 	return ret;

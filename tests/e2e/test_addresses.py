@@ -227,7 +227,8 @@ def test_the_store_is_that_of_one_server(home):  # noqa: F811
 @pytest.mark.parametrize("address, said", [
     ("http://foo", "http:// is not an address"), ("http://127.0.0.1:9909", "http:// is not an address"),
     ("127.0.0.1:1,https://x/y", "https://x/y: https:// is not an address"), ("127.0.0.1:99999", "a port is a number"),
-    ("127.0.0.1:0", "a port is a number"), ("::1", "brackets"), ("nohost.invalid", "no host has this name"),
+    ("127.0.0.1:0", "a port is a number"), ("::1", "brackets"), ("fe80::1%lo", "brackets"), ("127.0.0.1:1 127.0.0.1:2", "a port is a number"),
+    ("127.0.0.1:1#sha256:00", "`cricket login` only"), ("gpuhost#sha256:00", "`cricket login` only"), ("./sock", "an absolute path"), ("nohost.invalid", "no host has this name"),
     ("127.0.0.1:1", "Connection refused: is cricket-rpc-server running there?"), ("TCP://127.0.0.1:1", "Connection refused"),
     ("unix:relative", "a path begins with /"), ("unix:/nothing", "is cricket-rpc-server running, with this socket?"),
     ("127.0.0.1:1/x", "a device is a number"), ("127.0.0.1:1/", "no device follows the /"), ("/run/cricket.sock", "a socket is unix:/PATH"), ("ssh://-oProxyCommand=x", "not an address"), ("srv:", "not a DNS name"),

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, run
+from conftest import DRIVER, PRODUCTS, ROOT, SERVER, SLOW, Server, clean_env, run
 from namespaces import command, missing
 from ports import free_port
 from tls import Authority
@@ -107,6 +107,38 @@ def test_a_device_that_the_server_does_not_have(server, home):
     name, text, advice, following = check(home, f"{address}/7")
     assert name == "session" and "has no device 7" in text and "fewer GPUs" in advice and following == f"cricket servers {address}/7"
     assert cricket(home, "servers", f"{address}/7").stdout.splitlines()[1].startswith(f"{address} ")
+
+
+def test_a_device_of_a_section_that_the_server_does_not_have(server, home):
+    address = server.address("unix")
+    (pathlib.Path(home["XDG_CONFIG_HOME"]) / "cricket" / "config").write_text(f"[lab]\naddress = {address}\ndevices = 0,7\n", encoding="utf-8")
+    name, text, advice, following = check(home, "lab")
+    assert (name, following) == ("gpu", "cricket servers lab") and "devices = 0,7: the server has 1" in text and "of its section" in advice
+
+
+@pytest.mark.parametrize("scheme", ["unix:", "UNIX:", "shm:"])
+def test_a_socket_is_no_port(home, tmp_path, scheme):
+    """One that a killed server has left, and a path through a file."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "left"))
+    for path, words in (("left", "no server of this host listens at this socket"), ("left/x", "leads to no socket")):
+        name, _, advice, following = check(home, f"{scheme}{tmp_path}/{path}")
+        assert (name, following) == ("connection", "cricket servers") and words in advice and "port" not in advice and "firewall" not in advice
+
+
+@pytest.mark.parametrize("path", ["./sock", "../run/sock", "~/sock"])
+def test_a_relative_path_is_no_list_of_devices(home, path):
+    name, text, advice, _ = check(home, path)
+    assert name == "list" and "an absolute path" in text and "write unix:" in advice
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="a server without a driver")
+def test_a_server_of_this_host_that_does_not_start_says_why(home):
+    env = {**home, "XDG_RUNTIME_DIR": home["XDG_CONFIG_HOME"]}
+    name, text, advice, _ = check(env, "local")
+    assert name == "protocol" and "cricket-rpc-server has ended" in text and "driver cuda" in text and "see its reason" in advice
+    assert "read the network" not in cricket(env, "check", "local").stdout
+    assert "cricket-rpc-server has ended" in cricket(env, "servers", "local").stdout
 
 
 def test_a_socket_that_is_missing(home, tmp_path):
@@ -231,7 +263,7 @@ def test_each_text_of_the_table_is_one_that_a_program_prints():
     text = (ROOT / "command" / "check" / "advice.def").read_text(encoding="utf-8")
     seen = {s for s in re.findall(r'ADVICE\(\w+, \w+, "([^"]*)"', text) if s}
     assert len(seen) > 12
-    sources = "".join(p.read_text(encoding="utf-8") for folder in ("rpc", "server", "client", "util") for p in (ROOT / folder).rglob("*.c"))
+    sources = "".join(p.read_text(encoding="utf-8") for folder in ("rpc", "server", "client", "util", "command") for p in (ROOT / folder).rglob("*.c"))
     sources = re.sub(r'"\s*"', "", sources)
     known = {"Connection refused", "Permission denied", "No such file"}        # the C library's
     assert not {s for s in seen - known if s not in sources}

@@ -169,6 +169,14 @@ static int address_host(const char **rest, struct ck_address *a)
 	return **rest && **rest != ':' ? -EINVAL : 0;
 }
 
+/* Digits, colons and dots up to a zone or the end, as an IPv6 address with or without a port. */
+static bool is_ipv6(const char *text)
+{
+	size_t length = strspn(text, DIGITS "abcdefABCDEF:.");
+
+	return !text[length] || text[length] == '%';
+}
+
 static int parse_host(const char *rest, struct ck_address *a, char why[CK_ADDRESS_WHY])
 {
 	const char *colon = strchr(rest, ':');
@@ -176,7 +184,9 @@ static int parse_host(const char *rest, struct ck_address *a, char why[CK_ADDRES
 	a->port = a->kind == CK_ADDRESS_SSH ? -1 : CK_DEFAULT_PORT;
 	if (a->kind == CK_ADDRESS_SSH && address_user(&rest, a) < 0)
 		return address_refuse(why, "not a user's name before @");
-	if (*rest != '[' && colon && strchr(colon + 1, ':'))
+	if (strchr(rest, '#'))
+		return address_refuse(why, "a pin, which follows a #, is for `cricket login` only");
+	if (*rest != '[' && colon && strchr(colon + 1, ':') && is_ipv6(rest))
 		return address_refuse(why, "an IPv6 address needs brackets, as in [::1]:9909");
 	if (address_host(&rest, a) < 0)
 		return address_refuse(why, "not an address (" FORMS ")");

@@ -66,9 +66,13 @@ static int add_entry(struct ck_server_list *list, const char *text, size_t lengt
 	struct ck_server_entry *e = &list->entries[list->count];
 	bool alone = list->count == 0 && !text[length];
 
+	if (length == 0)
+		return servers_refuse(why, "an entry has no address");
 	if (address == 0)
-		return servers_refuse(why, length ? "not an address; a socket is unix:/PATH"
-						  : "an entry has no address");
+		return servers_refuse(why, "not an address; a socket is unix:/PATH");
+	if (devices && strspn(text, ".~") >= address) /* ./PATH, ~/PATH */
+		return servers_refuse(why,
+				      "not an address; a socket is unix: and an absolute path");
 	if (list->count == CK_SERVERS_MAX || address >= sizeof(e->address))
 		return servers_refuse(why,
 				      "there are more than 16 servers, or an address is too long");
