@@ -29,7 +29,7 @@ static int read_list(const char *file, char text[LIST_MAX], unsigned int *line)
 	if (!f)
 		return -errno;
 	n = fread(text, 1, LIST_MAX - 1, f);
-	ret = ferror(f) ? -EIO : !feof(f) ? -EFBIG : 0;
+	ret = ferror(f) ? -errno : !feof(f) ? -EFBIG : 0;
 	fclose(f);
 	text[n] = '\0';
 	if (ret == 0)

@@ -68,6 +68,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 	while ((option = getopt_long(argc, argv, "s:l:ip:t:L:h", options, NULL)) != -1) {
 		if (option == '?')
 			return print_usage();
+		if (optarg && !*optarg) {
+			ckx_error("an option has an empty value");
+			return print_usage();
+		}
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "cricket-exporter " CK_RELEASE "\n", stdout);
 			return CKX_OK;
@@ -82,6 +86,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		o->serve.identities |= option == 'i';
 		o->insecure |= option == 'I';
 	}
+	if (!o->tls_cert != !o->tls_key)
+		ckx_error("--tls-cert and --tls-key must be given together");
 	if (argc - optind > (o->server ? 0 : 1) || !o->tls_cert != !o->tls_key)
 		return print_usage();
 	o->server = o->server ? o->server : argv[optind];
@@ -214,8 +220,10 @@ int main(int argc, char **argv)
 {
 	static char password[CKX_TOKEN];
 	struct options o = {.listen = "127.0.0.1:9400"};
-	int status = parse_options(argc, argv, &o), fd;
+	int status, fd;
 
+	ck_output_begin();
+	status = parse_options(argc, argv, &o);
 	if (status >= 0)
 		return ck_output_end("cricket-exporter") || status != CKX_OK ? status : CKX_FAILED;
 	if (o.password_file) {

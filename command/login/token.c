@@ -20,6 +20,8 @@ static const struct option options[] = {{"file", required_argument, NULL, 'f'},
 					{"expires", required_argument, NULL, 'e'},
 					{NULL, 0, NULL, 0}};
 
+#define NO_NAME "not a name of 1 to %d letters, digits and .-_@"
+
 /* One run of the command. */
 struct request {
 	const char *name, *date; /* NULL: none */
@@ -50,8 +52,7 @@ static int add_token(const struct request *r)
 	int ret = ck_token_file_new(r->name, r->date, token, line);
 
 	if (ret < 0)
-		return ckx_error("not a name of 1 to %d letters, digits and .-_@, or not a date as "
-				 "in 2027-01-31: %s%s%s",
+		return ckx_error(NO_NAME ", or not a date as in 2027-01-31: %s%s%s",
 				 CK_HOLDER_NAME - 1, r->name, r->date ? ", " : "",
 				 r->date ? r->date : "");
 	ck_token_file_count(line, time(NULL), &expired);
@@ -83,8 +84,11 @@ static int revoke_tokens(const struct request *r)
 {
 	unsigned int wrong;
 	size_t count;
-	int ret = ck_token_file_revoke(r->path, r->name, &count, &wrong);
+	int ret;
 
+	if (!ck_token_file_is_name(r->name, strlen(r->name)))
+		return ckx_error(NO_NAME ": %s", CK_HOLDER_NAME - 1, r->name);
+	ret = ck_token_file_revoke(r->path, r->name, &count, &wrong);
 	if (ret < 0)
 		return report_error(r, ret, wrong);
 	if (count == 0)
@@ -139,6 +143,8 @@ static int run_verb(const struct ckx_command *self, struct request *r, const cha
 			continue;
 		if (verbs[i].name != (r->name != NULL) || (r->date && !verbs[i].date))
 			return ckx_usage(self);
+		if (r->path && !*r->path)
+			return ckx_error("--file names no file: it is empty");
 		ret = ck_server_files_find(&r->files);
 		r->own = !r->path;
 		if (r->own && ret < 0)

@@ -148,6 +148,8 @@ int ckx_cdi(const struct ckx_command *self, int argc, char **argv)
 	struct ckx_wishes wishes;
 	int ret;
 
+	if (left < 0)
+		return CKX_USAGE;
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
 	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);

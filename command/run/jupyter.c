@@ -164,9 +164,13 @@ int ckx_jupyter(const struct ckx_command *self, int argc, char **argv)
 		argc--;
 	}
 	left = parse_options(argc, argv, &k, &python);
+	if (left < 0)
+		return CKX_USAGE;
 	if (ckx_settings_parse(left, argv, &wishes) < 0 || optind < left || wishes.format ||
 	    ckx_settings_of_run(&wishes))
 		return ckx_usage(self);
+	if (ckx_settings_check(&wishes) < 0)
+		return CKX_USAGE;
 	if (!is_name(k.name)) {
 		ckx_error("--name: letters, digits and ._- only: %s", k.name);
 		return CKX_USAGE;

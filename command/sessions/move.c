@@ -119,6 +119,12 @@ int ckx_move(const struct ckx_command *self, int argc, char **argv)
 	count = argc - optind;
 	if (count < 2 || count > 3)
 		return ckx_usage(self);
+	for (int i = optind; i < argc; i++) {
+		if (!*argv[i]) {
+			ckx_error("move: argument %d is empty", i - optind + 1);
+			return CKX_USAGE;
+		}
+	}
 	if (describe_move(named, argv[optind], what, control) < 0)
 		return CKX_FAILED;
 	find_program(program);

@@ -45,6 +45,19 @@ static json_t *value_of(const char *name, const char *word)
 	return json_string(word);
 }
 
+/* Is one of @words empty, as a variable that a script has not set? It would be this folder, or any
+ * session. Printed. */
+static bool has_empty(const char *command, char *const *words)
+{
+	for (int i = 0; words[i]; i++) {
+		if (!*words[i]) {
+			ckx_error("%s: argument %d is empty", command, i + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* The request for @words, ended by NULL; or NULL: too few, or too many. */
 static json_t *make_request(const char *command, char **words)
 {
@@ -171,6 +184,8 @@ int ckx_session(const struct ckx_command *self, int argc, char **argv)
 			 ck_env_time(optarg, &every) < 0 || every == 0 || every > CK_EVERY_MAX)
 			return ckx_usage(self);
 	}
+	if (has_empty(self->name, argv + optind))
+		return CKX_USAGE;
 	request = make_request(self->name, argv + optind);
 	if (!request)
 		return ckx_usage(self);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/options/options.h"
@@ -93,7 +94,12 @@ static int take_kernel(struct ckl_options *options, struct ckl_fail *fail)
 static int take_request(const struct ckl_options *options, struct ckl_fail *fail)
 {
 	int fd = open(options->request, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	struct stat st;
 
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		close(fd);
+		return no_file(fail, options->request, -EISDIR);
+	}
 	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
 		return no_file(fail, options->request, -errno);
 	close(fd);

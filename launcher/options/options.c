@@ -350,7 +350,7 @@ static int parse_launch(struct ckl_options *o, char **arguments, int count)
 
 int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 {
-	int option, ret;
+	int option, which = 0, ret;
 
 	*o = (struct ckl_options){.compiler = "auto",
 				  .cache_size = CACHE_SIZE,
@@ -358,10 +358,13 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 				  .compile_sm = COMPILE_SM,
 				  .defaults = json_object()};
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+", long_options, &which)) != -1) {
 		if (option == '?')
 			return reject_option("not an option, or its argument is missing",
 					     argv[optind - 1]);
+		if (optarg && !*optarg && option != OPT_OPTION)
+			return reject_option("the value of an option is empty",
+					     long_options[which].name);
 		ret = parse_option(option, optarg, o);
 		if (ret != 0)
 			return ret;

@@ -163,13 +163,17 @@ const char *cks_listen_error(const char *address, int error, char why[CK_LISTEN_
 		{-EADDRNOTAVAIL, "this host does not have the address"},
 		{-EACCES, "not permitted for this user"},
 		{-ENOTSOCK, "the file is no socket"},
+		{-ENAMETOOLONG, "the path of a socket has at most 107 bytes"},
 	};
+	const char *path = ck_address_path(address);
 
 	if (error == -EADDRINUSE) {
 		name_occupant(address, why);
 		return why;
 	}
 	snprintf(why, CK_LISTEN_WHY, "%s", strerror(-error));
+	if (error == -EINVAL && path && strlen(path) >= CK_UNIX_PATH_MAX)
+		error = -ENAMETOOLONG;
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
 		if (reasons[i].error == error)
 			snprintf(why, CK_LISTEN_WHY, "%s", reasons[i].text);

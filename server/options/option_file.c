@@ -87,7 +87,7 @@ int cks_options_read(struct cks_options *o, const char *path)
 			ret = take_line(o, &p, text);
 	}
 	if (ret == 0 && ferror(f))
-		ret = report_error(&p, "it cannot be read", "");
+		ret = report_error(&p, "it cannot be read", strerror(errno));
 	fclose(f);
 	return ret;
 }

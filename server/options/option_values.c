@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,12 +83,12 @@ int cks_option_devices(const char *value, void *out, char why[CK_OPTION_WHY])
 /* Check it now: a worker that cannot parse it would refuse every client. */
 int cks_option_cache_size(const char *value, void *out, char why[CK_OPTION_WHY])
 {
+	uint64_t size;
+
 	*(const char **)out = value;
-	if (setenv("CRICKET_CACHE_SIZE", value, 1) < 0)
-		return -errno;
-	return strspn(value, "0123456789") > 0 && ck_env_long("CRICKET_CACHE_SIZE") > 0
-		       ? 0
-		       : cks_option_wrong(why, "not a size");
+	if (ck_env_number(value, &size) < 0 || size == 0)
+		return cks_option_wrong(why, "not a size");
+	return setenv("CRICKET_CACHE_SIZE", value, 1) < 0 ? -errno : 0;
 }
 
 static int parse_number(const char *text, long least, long most, long *out, char why[CK_OPTION_WHY])

@@ -226,6 +226,8 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	cks_limits_init(&o->limits);
 	cks_allowed_peers_parse(CK_ALLOWED_DEFAULT, &o->pool_peers);
 	ret = gather_options(argc, argv, o);
+	if (ret == 0 && cks_options_gives(o, "new-token") && optind < argc)
+		ret = report_error(argv[optind], "unexpected argument");
 	if (ret == 0)
 		ret = take_all(o);
 	if (ret == 0)

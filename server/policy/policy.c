@@ -245,7 +245,7 @@ static int read_text(const char *path, char **out)
 
 	if (f) {
 		n = fread(text, 1, CK_POLICY_MAX + 1, f);
-		ret = ferror(f) ? -EIO : n > CK_POLICY_MAX ? -EFBIG : 0;
+		ret = ferror(f) ? -errno : n > CK_POLICY_MAX ? -EFBIG : 0;
 		if (ret == 0)
 			text[n] = '\0';
 		if (ret == 0 && strlen(text) != n)
@@ -400,14 +400,14 @@ static void check_mps(const struct cks_policy *policy, const char *path)
 			path);
 }
 
-int cks_policy_check(const char *path, const char *token_file)
+int cks_policy_check(const char *option, const char *path, const char *token_file)
 {
 	struct cks_policy *policy = NULL;
 	char why[CK_POLICY_WHY];
 	int ret = path ? cks_policy_read(path, &policy, why) : 0;
 
 	if (ret < 0)
-		fprintf(stderr, "cricket-rpc-server: %s\n", why);
+		fprintf(stderr, "cricket-rpc-server: %s%s\n", option, why);
 	else if (policy && token_file)
 		ret = check_tokens(policy, path, token_file);
 	if (ret == 0 && policy)

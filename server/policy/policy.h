@@ -54,9 +54,9 @@ struct cks_token;
 const char *cks_policy_stranger(const struct cks_policy *policy, const struct cks_token *tokens,
 				size_t *at, unsigned int *line);
 
-/* Is the file @path right, and does @token_file have the tokens of its entries? Both may be NULL:
- * there is none. 0 or -errno, printed on stderr. A note there says if this host lacks MPS for
- * it. */
-int cks_policy_check(const char *path, const char *token_file);
+/* Is the file @path right (@option: what names it in a message, as "--policy: ", or ""), and does
+ * @token_file have the tokens of its entries? Both may be NULL: there is none. 0 or -errno, printed
+ * on stderr. A note there says if this host lacks MPS for it. */
+int cks_policy_check(const char *option, const char *path, const char *token_file);
 
 #endif

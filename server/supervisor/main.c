@@ -87,7 +87,7 @@ static bool files_are_valid(const struct cks_options *options)
 
 	if (ret < 0)
 		fprintf(stderr, "cricket-rpc-server: --token-file: %s\n", why);
-	if (ret < 0 || cks_policy_check(options->policy, NULL) < 0)
+	if (ret < 0 || cks_policy_check("--policy: ", options->policy, NULL) < 0)
 		return false;
 	if (wrong)
 		fprintf(stderr, "cricket-rpc-server: --worker-users: %s\n", wrong);
@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 	char **all = argv;
 	int ret, state, check;
 
+	ck_output_begin();
 	ck_log_default("info");
 	ck_log_plain();
 	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
@@ -151,14 +152,14 @@ int main(int argc, char **argv)
 		cks_fork_server_serve(&options); /* returns in a worker */
 	if (worker)
 		return cks_worker_main(&options, spare ? all : NULL);
-	if (check >= 0 && cks_policy_check(options.policy, NULL) < 0)
+	if (check >= 0 && cks_policy_check("--policy: ", options.policy, NULL) < 0)
 		return 2;
 	if (check >= 0)
 		return cks_upgrade_check_main(&options, check);
 	if (options.words)
 		return end_output(cks_ctl_main(cks_commands, &options));
 	if (options.check_policy)
-		return cks_policy_check(options.check_policy, options.token_file) < 0
+		return cks_policy_check("", options.check_policy, options.token_file) < 0
 			       ? 2
 			       : EXIT_SUCCESS;
 	if (options.show_config)

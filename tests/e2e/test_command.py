@@ -106,6 +106,36 @@ def test_memory_waiting_and_a_prefix_are_options(home):
     assert not set(names) & set(settings(home))
 
 
+@pytest.mark.parametrize("words", [
+    ["run", "--profile", "", "true"], ["run", "-n", "", "true"], ["run", "-W", "", "true"], ["jupyter", "--prefix", ""], ["jupyter", "--python="],
+    ["jupyter", "--mem", "20X"], ["jupyter", "-g", "-1"], ["jupyter", "-n", "x"], ["cdi", "--output", ""], ["restore", ""], ["end", ""],
+    ["checkpoint", "s1", ""], ["move", "s1", ""], ["drain", ""]])
+def test_an_empty_or_wrong_word_is_no_other_one(home, tmp_path, words):
+    """As of a variable that a script has not set: not this folder, the root, or the default."""
+    done = cricket({**home, "XDG_DATA_HOME": str(tmp_path / "data")}, *words)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1 and not (tmp_path / "data").exists(), done
+
+
+def test_a_configuration_that_cannot_be_read_is_not_an_empty_one(home):
+    os.mkdir(os.path.join(home["XDG_CONFIG_HOME"], "cricket", "config"))
+    for words in (["servers"], ["env"], ["run", "true"]):
+        done = cricket(home, *words)
+        assert done.returncode == 1 and "cricket/config: Is a directory" in done.stderr, done
+
+
+def test_devices_of_a_section_are_checked_as_those_of_an_option(home):
+    configure(home, "[lab]\naddress = lab:1\ndevices = first\n")
+    done = cricket(home, "run", "-s", "lab", "true")
+    assert done.returncode == 2 and ":3: devices are numbers of GPUs, as in 0,2, or none: first" in done.stderr
+    configure(home, "[lab]\naddress = lab:1\ndevices = none\n")
+    assert settings(home, "-s", "lab")["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize("name", ["emu", "EMU"])
+def test_the_emulated_gpu_is_found_in_any_case(home, name):
+    assert "which start an emulated GPU" in cricket(home, "env", "-s", name).stderr
+
+
 @pytest.mark.parametrize("shell", ["sh", "fish"])
 def test_env_quotes_for_a_shell(home, shell):
     done = cricket(dict(home, CRICKET_TOKEN="a'b\\c $d"), "env", "-f", shell)

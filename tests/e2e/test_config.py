@@ -133,7 +133,10 @@ def test_a_wrong_line_is_named(text, words, tmp_path):
     (["--max-lanes", "0"], "--max-lanes 0: not a number from 1"), (["--log", "loud"], "--log loud: not a level"),
     (["--tls", "x"], "--tls x: neither required nor offered"), (["--socket-mode", "9"], "--socket-mode 9: not a mode"),
     (["--confine", "here"], "--confine here: not none"), (["--worker-users", "0"], "--worker-users 0: not FIRST-LAST"),
-    (["--cache-size", "big"], "--cache-size big: not a size"), (["--checkpoint-dir", "/x"], "--checkpoint-every, --checkpoint-dir: must be given"),
+    (["--cache-size", "big"], "--cache-size big: not a size"), (["--cache-size", "1X"], "--cache-size 1X: not a size"),
+    (["--policy", "/no/such"], "--policy: /no/such: No such file"), (["--check-policy", "/usr"], "/usr: Is a directory"),
+    (["--token-file", "/usr"], "--token-file: /usr: "), (["--config", "/usr"], "/usr:0: it cannot be read: Is a directory"),
+    (["--new-token", "a", "b"], "b: unexpected argument"), (["--checkpoint-dir", "/x"], "--checkpoint-every, --checkpoint-dir: must be given"),
     (["stray"], "stray: unexpected argument"), (["--config", "/no/such"], "--config /no/such: No such file"),
 ])
 def test_a_message_names_the_option(options, words):

@@ -778,3 +778,10 @@ def test_a_user_sorts_filters_and_opens_rows_of_the_page(tmp_path, home):
         for holder in holders:
             holder.end()
         server.end()
+
+
+@pytest.mark.parametrize("options, reason", [(["-s", ""], "an option has an empty value"), (["--tls-cert", "x"], "must be given together"),
+                                             (["--token-file", "/usr"], "/usr: Is a directory")])
+def test_the_exporter_says_what_is_wrong_with_its_options(options, reason):
+    done = run([PRODUCTS / "cricket-exporter", "--listen", "127.0.0.1:0", *options], clean_env(), timeout=20)
+    assert done.status != 0 and reason in done.err and "listening" not in done.err, done

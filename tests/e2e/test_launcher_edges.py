@@ -64,7 +64,8 @@ def test_a_batch_without_descriptors_for_more_says_so():
 
 
 @pytest.mark.parametrize("arguments", [["--max-input", "16777216T"], ["--cache-size", "99999999999999999"],
-                                       ["--batch", b"\xff"]])
+                                       ["--batch", b"\xff"],
+                                       ["--connect", "", "--batch"], ["--daemon", ""]])
 def test_wrong_usage_has_an_error_object_whatever_its_bytes(arguments):
     done = subprocess.run([str(LAUNCHER), *arguments], stdin=subprocess.DEVNULL, env=clean_env(),
                           capture_output=True, timeout=HANG, check=False)

@@ -225,7 +225,8 @@ def test_wrong_arguments_of_token(tmp_path, home, words):
 
 
 @pytest.mark.parametrize("words, text", [(["add", "no/name"], "not a name"), (["add", "a", "-e", "soon"], "not a date"),
-                                         (["add", "a", "-e", "2027-13-01"], "not a date"), (["add", "x" * 49], "not a name"),
+                                         (["add", "a", "-e", "2027-13-01"], "not a date"), (["add", "a", "-e", "2027-02-30"], "not a date"),
+                                         (["add", "a", "-e", "2027-1-1"], "not a date"), (["revoke", ""], "not a name"), (["add", "x" * 49], "not a name"),
                                          (["add", "a\nb"], "not a name"), (["add", "a", "-e", "2020-01-31"], "this day is over: 2020-01-31"),
                                          (["list"], "No such file or directory"), (["revoke", "alice"], "no token of alice")])
 def test_wrong_names_and_dates_change_nothing(tmp_path, home, words, text):

@@ -29,11 +29,12 @@ static bool parse_date(const char *text, time_t *end)
 {
 	struct tm day = {.tm_isdst = 0};
 	const char *rest = strptime(text, "%Y-%m-%d", &day);
+	int number = day.tm_mday;
 
 	if (!rest || *rest)
 		return false;
-	*end = timegm(&day) + CK_DAY;
-	return true;
+	*end = timegm(&day) + CK_DAY; /* which makes 2 March of 30 February */
+	return day.tm_mday == number;
 }
 
 /* Parse a line without its end. */

@@ -13,6 +13,8 @@
 #include "util/process/replace.h"
 #include "util/address/token_file_edit.h"
 
+#define CK_DATE 10 /* characters: dates are compared as texts */
+
 int ck_token_file_new(const char *name, const char *date, char token[CK_HOLDER_TOKEN],
 		      char line[CK_HOLDER_LINE])
 {
@@ -21,7 +23,7 @@ int ck_token_file_new(const char *name, const char *date, char token[CK_HOLDER_T
 	unsigned int wrong;
 	int n;
 
-	if (!ck_token_file_is_name(name, strlen(name)))
+	if (!ck_token_file_is_name(name, strlen(name)) || (date && strlen(date) != CK_DATE))
 		return -EINVAL;
 	if (getrandom(hash.bytes, sizeof(hash.bytes), 0) != sizeof(hash.bytes))
 		return -EIO;
@@ -46,7 +48,7 @@ int ck_token_file_read(const char *path, char text[CK_TOKEN_FILE_SIZE], unsigned
 	if (!f)
 		return errno == ENOENT ? 0 : -errno;
 	n = fread(text, 1, CK_TOKEN_FILE_SIZE - 1, f);
-	ret = ferror(f) ? -EIO : !feof(f) ? -EFBIG : 0;
+	ret = ferror(f) ? -errno : !feof(f) ? -EFBIG : 0;
 	fclose(f);
 	text[n] = '\0';
 	if (ret == 0)
