@@ -139,7 +139,7 @@ def connect(server=None, gpus=None, mem=None, wait=None, devices=None, token=Non
     """
     options = {"--server": server, "--gpus": gpus, "--mem": mem, "--wait": wait, "--devices": devices}
     words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
-    given = {name: value for name, value in (("CRICKET_TOKEN", token), ("CRICKET_TLS_PIN", pin)) if value is not None}
+    given = {name: str(value).strip() for name, value in (("CRICKET_TOKEN", token), ("CRICKET_TLS_PIN", pin)) if value is not None}
     if _connected.get("options") == (words, given):
         return _connected["address"]
     done = _run("env", "--format", "plain", *words, **given)
@@ -196,6 +196,8 @@ def status(server=None):
 
     A `Status`: a dict as docs/status.md describes it, which prints as tables. ConnectionError: no server answers; its text says why.
     """
+    if server is not None and not server.strip():
+        raise ConnectionError("no server is named: the name is empty")
     done = _run("status", "--json", *([server] if server else []))
     if done.returncode == 0:
         return Status(json.loads(done.stdout))

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "server/policy/token.h"
+#include "util/address/token.h"
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -150,7 +151,9 @@ bool cks_token_admits(struct cks_token *token, const char *file, const void *byt
 		n = token->size;
 	} else if (cks_token_wanted(NULL)) {
 		secret = ck_env_string("CRICKET_TOKEN");
-		n = strlen(secret);
+		n = ck_token_length(secret);
+		if (n == 0) /* a line break alone is no token, and admits none */
+			return false;
 	} else {
 		return true;
 	}

@@ -122,6 +122,24 @@ def test_connect_says_that_a_server_is_full_unless_it_is_to_wait(guarded):
 
 
 @NO_LATE_LOAD
+def test_a_token_may_be_the_content_of_a_file(guarded):
+    """Which ends with a line break."""
+    assert python("connect(sys.argv[1], token='sesame\\n', gpus=1)", guarded.address("tcp"))[0] == guarded.address("tcp")
+    lines = python("os.environ['CRICKET_TOKEN'] = 'sesame\\r\\n'; connect(sys.argv[1]); count()", guarded.address("tcp"))
+    assert lines == [guarded.address("tcp"), "2"]
+
+
+def test_an_empty_name_is_no_server(server):
+    words = "import cricket_gpu\ntry: cricket_gpu.status('')\nexcept ConnectionError as e: print(e)"
+    assert python(words) == ["no server is named: the name is empty"]
+
+
+def test_the_module_has_the_help_of_its_kernels():
+    done = subprocess.run([sys.executable, "-m", "cricket_gpu", "jupyter", "--help"], env=env(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("Usage: cricket jupyter")
+
+
+@NO_LATE_LOAD
 def test_connect_again_is_no_error_and_another_server_needs_a_new_process(guarded, server):
     where, other = guarded.address("tcp"), server.address("tcp")
     lines = python("""

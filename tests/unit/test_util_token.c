@@ -87,6 +87,9 @@ static void the_token_comes_before_the_file(void **state)
 	setenv("CRICKET_TOKEN", "own", 1);
 	assert_int_equal(ck_token_find(token, &where), 0);
 	assert_string_equal(token, "own");
+	setenv("CRICKET_TOKEN", "own\r\n", 1); /* as a program reads it from a file */
+	assert_int_equal(ck_token_find(token, &where), 0);
+	assert_string_equal(token, "own");
 	unsetenv("CRICKET_TOKEN");
 	setenv("CRICKET_TOKEN_FILE", "/no/such/file", 1);
 	assert_int_equal(ck_token_find(token, &where), -ENOENT);

@@ -35,6 +35,11 @@ int ck_token_read(const char *path, char out[CK_TOKEN_SIZE])
 	return length > 0 ? 0 : -ENODATA;
 }
 
+size_t ck_token_length(const char *token)
+{
+	return strcspn(token, "\r\n");
+}
+
 int ck_token_find(char out[CK_TOKEN_SIZE], const char **where)
 {
 	const char *token = ck_env_string(TOKEN), *file = ck_env_string(TOKEN_FILE);
@@ -42,9 +47,12 @@ int ck_token_find(char out[CK_TOKEN_SIZE], const char **where)
 	out[0] = '\0';
 	*where = TOKEN;
 	if (token && *token) {
-		if (strlen(token) >= CK_TOKEN_SIZE)
+		size_t length = ck_token_length(token);
+
+		if (length >= CK_TOKEN_SIZE)
 			return -EMSGSIZE;
-		strcpy(out, token);
+		memcpy(out, token, length);
+		out[length] = '\0';
 		return 0;
 	}
 	*where = TOKEN_FILE;
