@@ -215,6 +215,18 @@ static bool show_screen(struct ckx_top *t)
 	return false;
 }
 
+/* A terminal may be one that the library of this host does not know, as over ssh. */
+static int reject_terminal(void)
+{
+	const char *type = getenv("TERM");
+
+	if (!isatty(1) || !isatty(0))
+		return ckx_error("top needs a terminal; `cricket status --watch` does not");
+	return ckx_error("this host does not know the terminal TERM=%s; `TERM=xterm cricket top` "
+			 "may do, and `cricket status --watch` does",
+			 type ? type : "");
+}
+
 int ckx_top(const struct ckx_command *self, int argc, char **argv)
 {
 	static struct ckx_top t;
@@ -232,7 +244,7 @@ int ckx_top(const struct ckx_command *self, int argc, char **argv)
 	screen = isatty(1) && isatty(0) ? newterm(NULL, stdout, stdin) : NULL;
 	if (!screen) {
 		close(t.fd);
-		return ckx_error("top needs a terminal; `cricket status --watch` does not");
+		return reject_terminal();
 	}
 	cbreak();
 	noecho();

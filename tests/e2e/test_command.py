@@ -514,10 +514,10 @@ def test_status_of_another_machine_says_where_to_ask(home):
 class Terminal:
     """A program on a terminal of 80 columns; `shown` is all that it wrote."""
 
-    def __init__(self, command, env, lines=24):
+    def __init__(self, command, env, lines=24, kind="xterm"):
         self.own, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", lines, 80, 0, 0))
-        self.process = subprocess.Popen(command, env=dict(env, TERM="xterm", LINES=str(lines), COLUMNS="80"), stdin=theirs, stdout=theirs, stderr=theirs)
+        self.process = subprocess.Popen(command, env=dict(env, TERM=kind, LINES=str(lines), COLUMNS="80"), stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         os.set_blocking(self.own, False)
         self.shown = ""
@@ -691,6 +691,15 @@ def test_a_gpu_that_only_the_policy_gives_is_shown_while_a_session_uses_it(tmp_p
 def test_top_without_a_terminal_says_what_to_use(own_server, home, holder):
     done = cricket(home, "top", own_server.address("unix"))
     assert done.returncode == 1 and "cricket status --watch" in done.stderr
+
+
+def test_top_says_which_terminal_it_does_not_know(own_server, home):
+    top = Terminal([CRICKET, "top", own_server.address("unix")], home, kind="xterm-unheard-of")
+    try:
+        wait_until(lambda: top.has("does not know the terminal TERM=xterm-unheard-of"), 20, "the reason is told")
+        assert top.process.wait(HANG) == 1
+    finally:
+        top.end()
 
 
 def test_drain_lets_sessions_end_and_begins_none(own_server, home, holder):
