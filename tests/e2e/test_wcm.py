@@ -66,6 +66,12 @@ def test_each_rank_is_a_session(server, transport, options):
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="with devices that are emulated")
+@pytest.mark.parametrize("options", [("--ranks", "x"), ("--ranks", "0"), ("--ranks", "17"), ("--rounds", "x"), ("more",)], ids="-".join)
+def test_wrong_numbers_are_no_test_that_found_nothing(options):
+    result = run([CHUNKED_TEST, *options], clean_env())
+    assert (result.status, result.out) == (2, "") and result.err, result
+
+
 @pytest.mark.parametrize("options", [("--ranks", "16"), ("--ranks", "5", "--backing", "vmm"),
                                      ("--ranks", "5", "--threads")], ids="-".join)
 def test_without_cricket(direct_env, options):

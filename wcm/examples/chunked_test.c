@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == 'r')
-			ranks = atoi(optarg);
+			ranks = count_of(optarg);
 		else if (c == 't')
 			threads = 1;
 		else if (c == 'T')
@@ -168,11 +168,13 @@ int main(int argc, char **argv)
 		else if (c == 'b')
 			backing = backing_of(optarg);
 		else if (c == 'n')
-			rounds = atoi(optarg);
+			rounds = count_of(optarg);
 		else
 			return c == 'h' ? print_help() : 2;
 	}
-	if (backing < 0 || optind < argc)
+	if (backing < 0 || rounds < 0 || optind < argc) {
+		fputs("chunked_test: these options make no sense: see --help\n", stderr);
 		return 2;
+	}
 	return run_ranks(ranks, threads, run_rank);
 }

@@ -322,7 +322,7 @@ static int take_option(int c, char *argument)
 {
 	switch (c) {
 	case 'r':
-		want.ranks = atoi(argument);
+		want.ranks = count_of(argument);
 		return 0;
 	case 'T':
 		want.threads = 1;
@@ -342,13 +342,13 @@ static int take_option(int c, char *argument)
 		want.op = argument[0];
 		return 0;
 	case 'w':
-		want.width = atoi(argument);
+		want.width = count_of(argument);
 		return 0;
 	case 'a':
 		want.element = strcmp(argument, "element") == 0;
 		return 0;
 	case 'p':
-		want.passes = atoi(argument);
+		want.passes = count_of(argument);
 		return 0;
 	case 'j':
 		want.json = 1;

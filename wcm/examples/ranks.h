@@ -71,6 +71,15 @@ static int run_processes(const struct rank *all)
 	return bad;
 }
 
+/* A whole number above 0, as of ranks; or -1, for which nothing runs. */
+static int count_of(const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	return end != text && !*end && number > 0 && number <= 1 << 30 ? (int)number : -1;
+}
+
 /* All ranks that this process is to start, or the one that it is. 0: all went well. */
 static int run_ranks(int count, int threads, int (*run)(struct rank *r))
 {
