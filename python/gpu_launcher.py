@@ -137,7 +137,12 @@ class Launcher:
         self._process = self._socket = None
         if connect is not None:
             self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.connect(os.fspath(connect))
+            try:
+                self._socket.connect(os.fspath(connect))
+            except OSError as problem:
+                self._socket.close()
+                raise type(problem)(problem.errno, f"{problem.strerror}: is a gpu_launcher --daemon running there? A server is named with "
+                                    "options=['--connect', HOST]", os.fspath(connect)) from None
             self._in = self._socket.makefile("rb", buffering=1 << 16)
             self._out = self._socket.makefile("wb", buffering=0)
             self.defaults(cwd=os.getcwd())

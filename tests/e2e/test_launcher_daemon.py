@@ -210,6 +210,13 @@ def test_the_python_client_finds_the_launcher(tmp_path, monkeypatch):
         Launcher()
 
 
+@pytest.mark.parametrize("where", ["/no/such/socket", "gpuhost", ""])
+def test_the_python_client_names_the_daemon_that_does_not_run(where):
+    with pytest.raises(OSError, match=r"gpu_launcher --daemon running there\? A server is named with options") as problem:
+        Launcher(connect=where)
+    assert problem.value.filename == where
+
+
 def test_the_python_client(gpu):
     assert gpu.ping()
     results = gpu.launch(**LAUNCH, **{**EXAMPLE, "scalars": [8, 2.5]})
