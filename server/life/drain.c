@@ -17,9 +17,11 @@ CK_LOG_DEFINE("server");
 
 void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds)
 {
+	size_t count = cks_workers_serving(workers);
+
 	drain->by = ck_now_ms() + (int64_t)seconds * 1000;
-	ck_info("stopping when %zu running programs have ended, in %llu s at most (--drain)",
-		cks_workers_serving(workers), (unsigned long long)seconds);
+	ck_info("stopping when %zu running program%s ended, in %llu s at most (--drain)", count,
+		count == 1 ? " has" : "s have", (unsigned long long)seconds);
 }
 
 void cks_drain_resume(struct cks_drain *drain, struct cks_workers *workers, int64_t by)

@@ -258,6 +258,20 @@ def test_a_full_server_is_waited_for(home, tmp_path):
         server.stop()
 
 
+def test_a_server_that_stops_is_not_waited_for(home, tmp_path):
+    from stranger import Session
+    server = Server(tmp_path / "server")
+    try:
+        held = Session(server)
+        assert cricket(home, "drain", "-s", server.address("unix"), "10m").returncode == 0
+        name, text, advice, following = check(home, server.address("tcp"))
+        assert (name, following) == ("session", "cricket servers") and "it is stopping" in text and "no more sessions" in advice
+        assert "1 running program has ended" in server.log()
+    finally:
+        server.stop()
+    held.end()
+
+
 def test_each_text_of_the_table_is_one_that_a_program_prints():
     """Else a message has changed, and its advice is never given."""
     text = (ROOT / "command" / "check" / "advice.def").read_text(encoding="utf-8")
