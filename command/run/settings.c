@@ -28,6 +28,7 @@
 #include "util/util.h"
 
 #define GPUS_MAX 64
+#define MEMORY_LEAST (1 << 20) /* bytes; less is a number without its unit */
 
 static const struct option options[] = {
 	{"server", required_argument, NULL, 's'},  {"gpus", required_argument, NULL, 'g'},
@@ -291,8 +292,9 @@ static int read_limits(const struct ckx_wishes *w, struct ckx_wish *wish)
 	wish->memory = 0;
 	wish->wait_seconds = ck_env_seconds("CRICKET_WAIT");
 	wish->text = w->memory;
-	if (w->memory && (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory == 0)) {
-		ckx_error("--mem takes a size, as in 20G or 512M: %s", w->memory);
+	if (w->memory &&
+	    (ck_env_number(w->memory, &wish->memory) < 0 || wish->memory < MEMORY_LEAST)) {
+		ckx_error("--mem takes a size of 1M or more, as in 20G or 512M: %s", w->memory);
 		return -EINVAL;
 	}
 	if (w->devices && !ckx_config_takes_devices(w->devices)) {

@@ -113,8 +113,12 @@ static void take_memory(struct cks_policy_reading *r, const config_setting_t *s,
 	t->memory = t->percent = 0;
 	if (ck_env_percent(text, &t->percent) == 0)
 		return;
-	if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes > 0)
+	if (digits > 0 && ck_env_number(text, &bytes) == 0 && bytes >= (uint64_t)key->least)
 		t->memory = bytes;
+	else if (bytes > 0)
+		cks_policy_fail(r, s,
+				"%s: less than 1M; is a unit missing, as in \"8G\" or \"25%%\"?",
+				key->name);
 	else
 		cks_policy_fail(r, s, "%s: not a size as in \"8G\", nor a part as in \"25%%\"",
 				key->name);

@@ -152,7 +152,7 @@ def test_env_quotes_for_a_shell(home, shell):
     (["run", "-d", "x", "true"], 2), (["run", "-d", "0,", "true"], 2), (["run", "-d", "0;1", "true"], 2), (["run", "-d", "-1", "true"], 0),
     (["run", "-d", "0,GPU-12", "true"], 0), (["run", "-d", "none", "true"], 0), (["run", "-d", "", "true"], 0),
    
-    (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-w", "long", "true"], 2), (["run", "--sm", "0%", "true"], 2),
+    (["run", "-m", "many", "true"], 2), (["run", "-m", "0", "true"], 2), (["run", "-m", "20", "true"], 2), (["run", "-w", "long", "true"], 2), (["run", "--sm", "0%", "true"], 2),
     (["env", "-f", "csh"], 2), (["env", "more"], 2), (["nothing"], 2), ([], 2), (["--help"], 0), (["--version"], 0),
     (["run", "--help"], 0), (["help"], 0), (["help", "run"], 0), (["help", "nothing"], 2), (["-V"], 0), (["-h"], 0), (["login"], 2), (["servers", "one", "more"], 2), (["servers", "--nothing"], 2)])
 def test_wrong_arguments(home, words, status):
