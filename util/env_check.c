@@ -20,11 +20,16 @@ static const char *const others[] = {"CRICKET_LOADER_", "CRICKET_TEST_"};
 
 static const struct {
 	const char *name;
-	enum { NUMBER, TIME } kind;
+	enum { NUMBER, TIME, WORD } kind;
+	const char *words; /* which are allowed, with commas */
 } typed[] = {
-	{"CRICKET_LOG_FD", NUMBER},  {"CRICKET_CACHE_SIZE", NUMBER},  {"CRICKET_MEMORY", NUMBER},
-	{"CRICKET_NEED", NUMBER},    {"CRICKET_CONNECTIONS", NUMBER}, {"CRICKET_RESUME", TIME},
-	{"CRICKET_TIMEOUT", NUMBER},
+	{"CRICKET_LOG_FD", NUMBER, NULL},	    {"CRICKET_CACHE_SIZE", NUMBER, NULL},
+	{"CRICKET_MEMORY", NUMBER, NULL},	    {"CRICKET_NEED", NUMBER, NULL},
+	{"CRICKET_CONNECTIONS", NUMBER, NULL},	    {"CRICKET_RESUME", TIME, NULL},
+	{"CRICKET_TIMEOUT", NUMBER, NULL},	    {"CRICKET_WAIT", TIME, NULL},
+	{"CRICKET_NCCL_TIMEOUT", TIME, NULL},	    {"CRICKET_WEIGHTS", WORD, "auto, on, off"},
+	{"CRICKET_LOST", WORD, "sigbus, zeros"},    {"CRICKET_POOL", WORD, "all, any"},
+	{"CRICKET_LOG_FORMAT", WORD, "text, json"},
 };
 
 static bool starts_with(const char *text, const char *with)
@@ -77,25 +82,52 @@ static void check_name(const char *name, void (*say)(const char *line))
 	say(line);
 }
 
+static bool is_among(const char *value, const char *words)
+{
+	size_t size = strlen(value);
+
+	for (; *words; words += strspn(words, ", ")) {
+		size_t length = strcspn(words, ",");
+
+		if (length == size && strncmp(words, value, size) == 0)
+			return true;
+		words += length;
+	}
+	return false;
+}
+
+/* Does the variable take @value? */
+static bool takes(size_t i, const char *value)
+{
+	uint64_t ignored;
+
+	switch (typed[i].kind) {
+	case NUMBER:
+		return ck_env_number(value, &ignored) == 0;
+	case TIME:
+		return ck_env_time(value, &ignored) == 0;
+	default:
+		return is_among(value, typed[i].words);
+	}
+}
+
 static void check_value(size_t i, void (*say)(const char *line))
 {
 	const char *value = secure_getenv(typed[i].name), *fallback = NULL;
 	char line[256];
-	uint64_t ignored;
-	int ret;
 
-	if (!value || !*value)
-		return;
-	ret = typed[i].kind == TIME ? ck_env_time(value, &ignored) : ck_env_number(value, &ignored);
-	if (ret == 0)
+	if (!value || !*value || takes(i, value))
 		return;
 	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
 		if (strcmp(row->name, typed[i].name) == 0)
 			fallback = row->fallback;
 	}
-	snprintf(line, sizeof(line), "%s=%.60s is not a %s: the default%s%s is used", typed[i].name,
-		 value, typed[i].kind == TIME ? "time" : "number", fallback ? ", " : "",
-		 fallback ? fallback : "");
+	snprintf(line, sizeof(line), "%s=%.60s is not %s%s: the default%s%s is used", typed[i].name,
+		 value, typed[i].kind == WORD ? "one of " : "",
+		 typed[i].kind == WORD	 ? typed[i].words
+		 : typed[i].kind == TIME ? "a time"
+					 : "a number",
+		 fallback ? ", " : "", fallback ? fallback : "");
 	say(line);
 }
 

@@ -111,13 +111,17 @@ ASK = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
 
 def test_wrong_variables_give_one_line_each(server):
     wrong = {"REMOTE_GPU_ADDRES": "gpuhost", "CRICKET_STATZ": "1", "CRICKET_OTHER_THING": "1", "CRICKET_TIMEOUT": "abc",
-             "CRICKET_RESUME": "5x"}
+             "CRICKET_RESUME": "5x", "CRICKET_WAIT": "soon", "CRICKET_WEIGHTS": "o", "CRICKET_LOST": "zero", "CRICKET_POOL": "ANY"}
     result = run([sys.executable, "-c", ASK], client_env(server.address("tcp"), **wrong))
     assert (result.status, result.out) == (0, "0\n")
     assert all(line.startswith("cricket: WARNING: ") for line in result.err.splitlines())
     lines = sorted(line.split("WARNING: ")[1] for line in result.err.splitlines())
-    assert lines == ["CRICKET_RESUME=5x is not a time: the default, 60s is used",
+    assert lines == ["CRICKET_LOST=zero is not one of sigbus, zeros: the default, sigbus is used",
+                     "CRICKET_POOL=ANY is not one of all, any: the default, all is used",
+                     "CRICKET_RESUME=5x is not a time: the default, 60s is used",
                      "CRICKET_TIMEOUT=abc is not a number: the default, 10 is used",
+                     "CRICKET_WAIT=soon is not a time: the default, 0 is used",
+                     "CRICKET_WEIGHTS=o is not one of auto, on, off: the default, auto is used",
                      "unknown variable CRICKET_OTHER_THING",
                      "unknown variable CRICKET_STATZ; did you mean CRICKET_STATS?",
                      "unknown variable REMOTE_GPU_ADDRES; did you mean REMOTE_GPU_ADDRESS?"]
