@@ -227,6 +227,20 @@ static bool word_matches(const char *word, const char *full, const char *letter)
 	return word && (strcmp(word, full) == 0 || strcmp(word, letter) == 0);
 }
 
+/* Is --help anywhere among the @words of a command, none of which are those of a program? */
+static bool asks_for_help(const struct ckx_command *c, char *const *words)
+{
+	static const char *const runs[] = {"run", "snapshot", "docker", "podman"};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(runs); i++) {
+		if (strcmp(c->name, runs[i]) == 0)
+			return false;
+	}
+	while (*words && strcmp(*words, "--") != 0 && strcmp(*words, "--help") != 0)
+		words++;
+	return *words && strcmp(*words, "--help") == 0;
+}
+
 static int run_command(int argc, char **argv)
 {
 	const struct ckx_command *c;
@@ -245,7 +259,7 @@ static int run_command(int argc, char **argv)
 	c = find_command(argv[1]);
 	if (!c)
 		return reject_command(argv[1]);
-	if (word_matches(argv[2], "--help", "-h"))
+	if (word_matches(argv[2], "--help", "-h") || asks_for_help(c, argv + 2))
 		return ckx_help(c);
 	snprintf(own, sizeof(own), "cricket: %s", c->name); /* getopt's lines begin with it */
 	argv[1] = own;

@@ -5,7 +5,7 @@ import sys
 from . import program
 
 words = sys.argv[1:]
-if words[:1] == ["jupyter"] and words[1:2] not in (["--help"], ["-h"]):
+if words[:1] == ["jupyter"]:
     at = 2 if words[1:2] == ["install"] else 1
     words[at:at] = ["--python", sys.executable]
 os.execv(program(), ["cricket", *words])

@@ -131,6 +131,13 @@ def test_devices_of_a_section_are_checked_as_those_of_an_option(home):
     assert settings(home, "-s", "lab")["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_help_may_stand_behind_options(home):
+    for words in (["status", "--json", "--help"], ["token", "add", "--help"], ["jupyter", "-s", "x", "--help"]):
+        done = cricket(home, *words)
+        assert done.returncode == 0 and done.stdout.startswith(f"Usage: cricket {words[0]} "), done
+    assert cricket(home, "run", "--", "printf", "%s", "--help").stdout == "--help"
+
+
 @pytest.mark.parametrize("name", ["emu", "EMU"])
 def test_the_emulated_gpu_is_found_in_any_case(home, name):
     assert "which start an emulated GPU" in cricket(home, "env", "-s", name).stderr
