@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,10 +38,13 @@ static const char help[] =
 	"      --insecure             admit other hosts without a password, or without TLS\n"
 	"      --help, --version\n";
 
+#define PORT "9400"
+
 struct options {
 	const char *server, *listen, *password_file, *tls_cert, *tls_key;
 	bool insecure;
 	struct ckx_serve_options serve;
+	char whole[CK_ADDRESS_MAX]; /* @listen with a port */
 };
 
 static int print_usage(void)
@@ -92,6 +97,41 @@ static int parse_options(int argc, char **argv, struct options *o)
 		return print_usage();
 	o->server = o->server ? o->server : argv[optind];
 	return -1;
+}
+
+/* Without a port, it is not that of a server. */
+static int complete_address(struct options *o)
+{
+	const char *scheme = strstr(o->listen, "://"), *host = scheme ? scheme + 3 : o->listen;
+	const char *bracket = strchr(host, ']');
+
+	if (ck_address_kind_of(o->listen) != CK_ADDRESS_TCP ||
+	    strchr(bracket ? bracket : host, ':'))
+		return 0;
+	if (snprintf(o->whole, sizeof(o->whole), "%s:" PORT, o->listen) >= (int)sizeof(o->whole)) {
+		ckx_error("the address is too long: %s", o->listen);
+		return -EINVAL;
+	}
+	o->listen = o->whole;
+	return 0;
+}
+
+/* Say where it listens, with the number that the kernel has chosen for port 0. */
+static void say_address(const struct options *o, int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t size = sizeof(at);
+	int port = 0;
+
+	if (!ck_address_path(o->listen) && getsockname(fd, (struct sockaddr *)&at, &size) == 0)
+		port = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+						      : ((struct sockaddr_in *)&at)->sin_port);
+	size = (socklen_t)(strrchr(o->listen, ':') - o->listen);
+	if (port)
+		ckx_error("listening on %s%.*s:%d", o->tls_cert ? "https://" : "", (int)size,
+			  o->listen, port);
+	else
+		ckx_error("listening on %s%s", o->tls_cert ? "https://" : "", o->listen);
 }
 
 /* The listening socket, or -errno, printed. */
@@ -207,7 +247,7 @@ static int serve_metrics(struct options *o, int fd)
 		ckx_watch_destroy(w);
 		return CKX_FAILED;
 	}
-	ckx_error("listening on %s%s", o->tls_cert ? "https://" : "", o->listen);
+	say_address(o, fd);
 	watch_server(o, w, s, &signals);
 	ckx_serve_end(s);
 	ckx_watch_destroy(w);
@@ -219,7 +259,7 @@ static int serve_metrics(struct options *o, int fd)
 int main(int argc, char **argv)
 {
 	static char password[CKX_TOKEN];
-	struct options o = {.listen = "127.0.0.1:9400"};
+	struct options o = {.listen = "127.0.0.1"};
 	int status, fd;
 
 	ck_output_begin();
@@ -239,6 +279,8 @@ int main(int argc, char **argv)
 		ckx_error("--log-file shows what all users do: give --password-file too");
 		return CKX_USAGE;
 	}
+	if (complete_address(&o) < 0)
+		return CKX_FAILED;
 	fd = open_socket(&o);
 	return fd < 0 ? CKX_FAILED : serve_metrics(&o, fd);
 }

@@ -785,3 +785,15 @@ def test_a_user_sorts_filters_and_opens_rows_of_the_page(tmp_path, home):
 def test_the_exporter_says_what_is_wrong_with_its_options(options, reason):
     done = run([PRODUCTS / "cricket-exporter", "--listen", "127.0.0.1:0", *options], clean_env(), timeout=20)
     assert done.status != 0 and reason in done.err and "listening" not in done.err, done
+
+
+@pytest.mark.parametrize("listen, shown", [("127.0.0.1:0", r"127\.0\.0\.1:[1-9]\d+"), ("[::1]:0", r"\[::1\]:[1-9]\d+"), ("127.0.0.9", r"127\.0\.0\.9:9400"),
+                                           ("tcp://127.0.0.9", r"tcp://127\.0\.0\.9:9400")])
+def test_the_exporter_says_its_port_which_is_not_the_servers(own_server, home, listen, shown):
+    process = subprocess.Popen([PRODUCTS / "cricket-exporter", "--listen", listen, own_server.address("unix")], env=home, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()
+        assert re.fullmatch(f"cricket: listening on {shown}\n", line) or "Address already in use" in line, line
+    finally:
+        process.kill()
+        process.wait()
