@@ -134,7 +134,8 @@ def test_another_server_continues_and_the_first_says_where(servers, start_progra
     assert program.end() == 0, program.errors
     assert program.result == expected
     # what its worker logs, the server has that it belongs to
-    assert " ended: " in first.log() and " ended: " not in second.log()
+    wait_until(lambda: " ended: " in first.log(), 60, "the session has ended")
+    assert " ended: " not in second.log()
 
 
 def test_a_file_says_where_when_the_first_server_has_gone(servers, start_program, expected, tmp_path):
