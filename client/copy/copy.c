@@ -394,6 +394,8 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 	struct place p;
 	CUresult err = enter_copy(stream, &p);
 
+	if (!err && size && (!dst || !src))
+		return CUDA_ERROR_INVALID_VALUE;
 	if (!err && size && ckc_capturing(p.stream))
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
 					       p.id);

@@ -517,6 +517,18 @@ static void a_unified_copy_is_what_its_addresses_say(void **state)
 	}
 }
 
+static void a_copy_within_the_host_refuses_null(void **state)
+{
+	CUdeviceptr p = address(host[0]);
+
+	(void)state;
+	assert_int_equal(cuMemcpy(0, p, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpy(p, 0, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyAsync(0, p, 4, stream), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyAsync(p, 0, 4, stream), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpy(0, p, 0), CUDA_SUCCESS);
+}
+
 static void linear_copies_stay_in_their_allocation(void **state)
 {
 	CUdeviceptr d = address(device[0]);
@@ -654,6 +666,7 @@ int main(void)
 		copy_test(a_box_must_lie_in_one_allocation),
 		copy_test(a_box_of_nothing_is_copied_without_a_look),
 		copy_test(a_unified_copy_is_what_its_addresses_say),
+		copy_test(a_copy_within_the_host_refuses_null),
 		copy_test(linear_copies_stay_in_their_allocation),
 		copy_test(host_bytes_are_taken_over_at_the_call),
 		copy_test(a_download_makes_its_stream_idle),
