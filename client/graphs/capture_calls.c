@@ -139,6 +139,8 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	err = check_capture_end(&c);
 	told = take_graph(s, &graph);
 	ckc_capture_forget(c.sequence);
+	if (told && c.graph && !c.to_graph) /* the server may use its id again */
+		ckc_graph_gone(c.graph);
 	if (told)
 		return err ? err : told;
 	if (!graph)
@@ -225,7 +227,7 @@ static void thread_ended(struct ckc_thread *thread)
 }
 CK_ON_THREAD_END(thread_ended);
 
-static CUresult describe_capture(struct ckc_stream *s, CUgraph *graph_out,
+static CUresult describe_capture(struct ckc_stream *s, uint64_t sequence, CUgraph *graph_out,
 				 const CUgraphNode **dependencies_out,
 				 const CUgraphEdgeData **edges_out, size_t *count_out)
 {
@@ -245,6 +247,8 @@ static CUresult describe_capture(struct ckc_stream *s, CUgraph *graph_out,
 	g = err ? NULL : ckc_object_named(CK_OBJECT_GRAPH, r.graph);
 	if (!err && (!g || r.edges.edges_len != count * sizeof(*t->edges)))
 		err = CUDA_ERROR_UNKNOWN;
+	if (g)
+		ckc_capture_shown(sequence, r.graph);
 	if (!err)
 		err = ckc_graph_handles(g, r.dependencies.dependencies_val, count, &t->nodes);
 	free(r.dependencies.dependencies_val);
@@ -283,7 +287,8 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream,
 		*id_out = c.sequence;
 	if (!graph_out && !dependencies_out && !numDependencies_out)
 		return CUDA_SUCCESS;
-	return describe_capture(s, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+	return describe_capture(s, c.sequence, graph_out, dependencies_out, edgeData_out,
+				numDependencies_out);
 }
 
 CK_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream,

@@ -166,6 +166,17 @@ static void forget_graph(struct ckc_graph *graph)
 	ckc_object_free(graph);
 }
 
+void ckc_graph_gone(uint64_t id)
+{
+	struct ckc_graph *graph = ckc_object_by_id(CK_OBJECT_GRAPH, id);
+
+	if (!graph)
+		return;
+	ck_lock(lists_lock());
+	forget_graph(graph);
+	ck_unlock(lists_lock());
+}
+
 void ckc_node_empty(struct ckc_node *node)
 {
 	ck_lock(lists_lock());

@@ -26,6 +26,9 @@ struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id);
 CUresult ckc_graph_handles(struct ckc_graph *graph, const uint64_t *ids, size_t count,
 			   CUgraphNode **nodes);
 
+/* The server has no graph @id any more: forget it, and what the program knows of it. */
+void ckc_graph_gone(uint64_t id);
+
 /* A graph has @nodes nodes until it changes. */
 void ckc_graph_counted(struct ckc_graph *graph, size_t nodes);
 void ckc_graph_change(struct ckc_graph *graph);

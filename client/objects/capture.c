@@ -330,3 +330,15 @@ void ckc_capture_invalidate(uint64_t sequence)
 		c->invalid = true;
 	ck_unlock(&all->lock);
 }
+
+void ckc_capture_shown(uint64_t sequence, uint64_t graph)
+{
+	struct ckc_captures *all = get_captures();
+	struct ckc_capture *c;
+
+	ck_lock(&all->lock);
+	c = find_capture(all, sequence);
+	if (c)
+		c->graph = graph;
+	ck_unlock(&all->lock);
+}

@@ -14,8 +14,9 @@ struct ckc_capture {
 	struct ckc_context *context;
 	const struct ckc_thread *thread;
 	CUstreamCaptureMode mode;
-	bool to_graph; /* into a graph that the application provides */
-	bool blocking; /* one of its streams synchronises with the legacy one */
+	uint64_t graph; /* its id, if the program has asked for it; 0: it has not */
+	bool to_graph;	/* into a graph that the application provides */
+	bool blocking;	/* one of its streams synchronises with the legacy one */
 	bool invalid;
 };
 
@@ -27,5 +28,7 @@ bool ckc_capture_find(const struct ckc_stream *stream, struct ckc_capture *out);
 CUresult ckc_capture_legacy(void);
 void ckc_capture_forget(uint64_t sequence);
 void ckc_capture_invalidate(uint64_t sequence);
+/* The program has a handle of the capture's graph, whose id is @graph. */
+void ckc_capture_shown(uint64_t sequence, uint64_t graph);
 
 #endif

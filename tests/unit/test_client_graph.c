@@ -45,6 +45,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((ck_capture_graph_res *)res)->nodes = 3;
 		return end_error;
 	}
+	if (m->number == CK_PROC_capture_info)
+		((ck_capture_info_res *)res)->graph = nodes[0];
 	if (m->number == CK_PROC_capture_copy) {
 		const ck_capture_copy_args *args = m->args;
 		CUDA_MEMCPY3D c;
@@ -185,6 +187,27 @@ static void a_capture_that_failed_is_over(void **state)
 	assert_int_equal(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
 	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
 	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+/* The graph of a capture that failed is gone from the server, which uses its id for a node. */
+static void the_graph_of_a_failed_capture_is_forgotten(void **state)
+{
+	CUstreamCaptureStatus status;
+	CUgraphNode found[3];
+	size_t count = 3;
+	CUgraph graph;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, NULL, NULL), 0);
+	end_error = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_ERROR_INVALID_VALUE);
+	end_error = CUDA_SUCCESS;
+	graph = captured();
+	assert_int_equal(cuGraphGetNodes(graph, found, &count), CUDA_SUCCESS);
+	assert_int_equal(count, 3);
+	cuGraphDestroy(graph);
 }
 
 static void what_a_capture_forbids_ends_it(void **state)
@@ -649,6 +672,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		graph_test(whether_a_stream_is_captured_is_known_here),
 		graph_test(a_capture_that_failed_is_over),
+		graph_test(the_graph_of_a_failed_capture_is_forgotten),
 		graph_test(what_a_capture_forbids_ends_it),
 		graph_test(calls_harm_a_capture_or_not),
 		graph_test(events_of_a_capture_that_is_over_mean_nothing),
