@@ -122,6 +122,8 @@ CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret);
  * there is more.
  */
 bool ckc_output_fetch(void);
+/* The same without the command stream, which may wait for the caller. */
+bool ckc_output_fetch_aside(struct ckc_client *c);
 
 /*
  * Wait until the deliveries up to a reply's rank have arrived; ranks wrap round. Nearly free if

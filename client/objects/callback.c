@@ -14,6 +14,7 @@
 #include "client/objects/callback.h"
 #include "client/objects/state.h"
 #include "client/link/client.h"
+#include "client/link/lane.h"
 #include "client/link/hooks.h"
 #include "client/link/session_list.h"
 #include "util/cancel.h"
@@ -226,9 +227,11 @@ static void *serve_callbacks(void *client)
 			break;
 		}
 		args.done = res.ticket;
-		if (res.ticket)
+		if (res.ticket) {
+			while (res.head.output) /* of kernels before the function */
+				res.head.output = ckc_output_fetch_aside(c);
 			run_callback(c, &res);
-		else if (leave_if_idle(&c->objects->callbacks))
+		} else if (leave_if_idle(&c->objects->callbacks))
 			break;
 		else
 			ckc_each_hook(rest, h) h->run(c);

@@ -26,20 +26,33 @@ CK_LOG_DEFINE("client");
 
 #define MEMORY_TRIES 16 /* each may have one other session leave the GPU */
 
+static bool print_output(CUresult err, ck_output_res *res)
+{
+	if (err == CUDA_SUCCESS) {
+		if (res->text.text_len > 0)
+			fwrite(res->text.text_val, 1, res->text.text_len, stdout);
+		fflush(stdout);
+		if (res->errors.errors_len > 0)
+			fwrite(res->errors.errors_val, 1, res->errors.errors_len, stderr);
+	}
+	xdr_free((xdrproc_t)xdr_ck_output_res, res);
+	return res->head.err == CUDA_SUCCESS && res->head.output;
+}
+
 bool ckc_output_fetch(void)
 {
 	ck_output_args args = {0};
 	ck_output_res res = {0};
 
-	if (ckc_call(CK_PROC_output, &args, &res, NULL) == CUDA_SUCCESS) {
-		if (res.text.text_len > 0)
-			fwrite(res.text.text_val, 1, res.text.text_len, stdout);
-		fflush(stdout);
-		if (res.errors.errors_len > 0)
-			fwrite(res.errors.errors_val, 1, res.errors.errors_len, stderr);
-	}
-	xdr_free((xdrproc_t)xdr_ck_output_res, &res);
-	return res.head.err == CUDA_SUCCESS && res.head.output;
+	return print_output(ckc_call(CK_PROC_output, &args, &res, NULL), &res);
+}
+
+bool ckc_output_fetch_aside(struct ckc_client *c)
+{
+	ck_output_args args = {0};
+	ck_output_res res = {0};
+
+	return print_output(ckc_call_aside(c, CK_PROC_output, &args, &res), &res);
 }
 
 CUresult ckc_call_broken(struct ckc_client *c, const char *name, int ret)

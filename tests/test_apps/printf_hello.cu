@@ -30,6 +30,12 @@ __global__ void formats(struct pair p, const char *text)
 	printf("printf returned %d\n", left);
 }
 
+static void CUDART_CB say(cudaStream_t stream, cudaError_t err, void *text)
+{
+	(void)stream;
+	printf("host: %s%s\n", (const char *)text, err ? ", after an error" : "");
+}
+
 int main()
 {
 	struct pair p = { -3, 3.141592653589793 };
@@ -52,5 +58,10 @@ int main()
 	CHECK(cudaDeviceSynchronize());
 	CHECK(cudaFree(text));
 	printf("host: after\n");
+
+	hello<<<1, 1>>>(2);
+	CHECK(cudaGetLastError());
+	CHECK(cudaStreamAddCallback(0, say, (void *)"in a callback", 0));
+	CHECK(cudaDeviceSynchronize());
 	return 0;
 }
