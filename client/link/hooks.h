@@ -75,6 +75,20 @@ struct ckc_hook_context_end {
 CK_HOOK_LIST(context_end);
 #define CK_ON_CONTEXT_END(layer, function) CK_HOOK(context_end, function, layer, function)
 
+/* --- a context is about to end (objects/context.c): it still works */
+struct ckc_hook_context_closing {
+	void (*run)(struct ckc_context *context);
+};
+CK_HOOK_LIST(context_closing);
+#define CK_ON_CONTEXT_CLOSING(function) CK_HOOK(context_closing, function, function)
+
+/* --- may work write memory that the program keeps when its context ends (objects/stream.c)? */
+struct ckc_hook_context_writes {
+	bool (*any)(const struct ckc_client *c);
+};
+CK_HOOK_LIST(context_writes);
+#define CK_ON_CONTEXT_WRITES(function) CK_HOOK(context_writes, function, function)
+
 /* --- a thread of the application ends (link/thread.c) */
 struct ckc_hook_thread_end {
 	void (*run)(struct ckc_thread *thread);

@@ -13,6 +13,7 @@
 #include "client/managed/page_allocator.h"
 #include "client/managed/shadow.h"
 #include "client/memory/pinned.h"
+#include "client/link/hooks.h"
 #include "client/memory/state.h"
 #include "client/link/session_list.h"
 #include "util/cancel.h"
@@ -221,3 +222,9 @@ bool ckc_pinned_holds(const void *p, size_t size)
 	       (likely(!ckc_many) || ckc_gpu_client(a.device) == ckc_client_current()) &&
 	       size <= a.base + a.size - (uintptr_t)p;
 }
+
+static bool has_shared(const struct ckc_client *c)
+{
+	return ckc_pinned_any(c);
+}
+CK_ON_CONTEXT_WRITES(has_shared);

@@ -218,6 +218,7 @@ static CUresult release_context(struct ckc_context *context, unsigned int count)
 	if (!last)
 		return err;
 	ck_local_forget((CUcontext)context); /* first: the destructors may still use the context */
+	ckc_each_hook(context_closing, h) h->run(context);
 	atomic_store_explicit(&context->active, false, memory_order_release);
 	ckc_context_forget(context);
 	if (ckc_context_current() == context)

@@ -10,6 +10,7 @@
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
+#include "client/link/hooks.h"
 #include "client/link/session_list.h"
 #include "libcuda/local.h"
 
@@ -108,6 +109,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	if (err)
 		return err;
 	ck_local_forget((CUcontext)gpu->primary);
+	ckc_each_hook(context_closing, h) h->run(gpu->primary);
 	ck_lock(lock_of(gpu));
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;

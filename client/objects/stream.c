@@ -4,12 +4,14 @@
  */
 #include <stdlib.h>
 
+#include "client/objects/callback.h"
 #include "client/objects/capture.h"
 #include "client/objects/event_times.h"
 #include "client/link/client.h"
 #include "client/wire/command.h"
 #include "client/objects/context.h"
 #include "client/link/session_list.h"
+#include "client/wire/delivery.h"
 #include "client/wire/status.h"
 #include "client/link/hooks.h"
 #include "rpc/status.h"
@@ -280,6 +282,28 @@ static CUresult context_wait(struct ckc_context *ctx)
 		ctx->synced = last;
 	return err;
 }
+
+/* Have functions or copies to the host been queued, of which the server may not have reported the
+ * end? */
+static bool host_awaits(const struct ckc_client *c)
+{
+	bool any = ckc_delivery_any(c) || ckc_callback_pending();
+
+	ckc_each_hook(context_writes, h) any = any || h->any(c);
+	return any;
+}
+
+/*
+ * The driver completes the work of a context before it ends: what that brings to the host must have
+ * come here. Not for the last release of a primary context, which the runtime makes at exit(), when
+ * a kernel that never ends must not hold the program.
+ */
+static void finish_context(struct ckc_context *ctx)
+{
+	if (ckc_context_active(ctx) && host_awaits(ctx->client))
+		ckc_work_done(context_wait(ctx));
+}
+CK_ON_CONTEXT_CLOSING(finish_context);
 
 CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {

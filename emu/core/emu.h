@@ -333,6 +333,8 @@ CUresult ck_emu_context_wait(struct ck_emu_context *context);
 void ck_emu_context_then(struct ck_emu_context *context, struct ck_emu_command *command);
 /* Give the context the stream of its null handle: 0 or -ENOMEM. */
 int ck_emu_context_start(struct ck_emu_context *context);
+/* Before its end: wait for its work, but not for a kernel that never ends. */
+void ck_emu_context_drain(const struct ck_emu_context *context);
 /* Close every stream of the context and wait until no thread works for it. */
 void ck_emu_context_stop(struct ck_emu_context *context);
 /* Wait for all work in all contexts queued so far (host memory is about to go). */

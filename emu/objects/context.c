@@ -200,8 +200,10 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	context = ck_emu_object_get(ctx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!context->is_primary)
+	if (!context->is_primary) {
 		ck_local_forget(ctx); /* the destructors may still use the context */
+		ck_emu_context_drain(context);
+	}
 	/* a primary context goes with its last release, not this way */
 	if (context->is_primary || !ck_emu_object_retract(&context->base)) {
 		ck_emu_object_put(&context->base);

@@ -71,6 +71,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 	if (!last)
 		return result;
 	ck_local_forget((CUcontext)device->primary);
+	ck_emu_context_drain(device->primary);
 	ck_lock(&device->primary_lock);
 	/* another thread, or a destructor, may have retained it in between */
 	if (device->primary_count == 0)
@@ -92,6 +93,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 	if (result != CUDA_SUCCESS)
 		return result;
 	ck_local_forget((CUcontext)device->primary);
+	ck_emu_context_drain(device->primary);
 	ck_lock(&device->primary_lock);
 	ck_emu_context_clear(
 		device->primary); /* as the driver: those that retained it must still release it */

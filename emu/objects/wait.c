@@ -10,6 +10,9 @@
 
 #include "emu/core/emu.h"
 #include "emu/objects/engine.h"
+#include "util/until.h"
+
+#define DRAIN_MS 5000 /* the end of a context waits so long for its work */
 
 int ck_emu_points_add(struct ck_emu_points *points, struct ck_emu_stream *stream, uint64_t number)
 {
@@ -201,7 +204,8 @@ CUresult ck_emu_all_wait(void)
 	return streams_wait(NULL);
 }
 
-bool ck_emu_all_wait_until(const struct timespec *until)
+/* Of @context, or of all for NULL. */
+static bool wait_until_idle(const struct ck_emu_context *context, const struct timespec *until)
 {
 	struct ck_emu_stream *stream;
 	int ret = 0;
@@ -209,7 +213,8 @@ bool ck_emu_all_wait_until(const struct timespec *until)
 	ck_lock(&ck_emu_engine_lock);
 	do {
 		stream = ck_emu_engine_streams;
-		while (stream && stream->completed == stream->submitted)
+		while (stream && (stream->completed == stream->submitted ||
+				  (context && stream->base.context != context)))
 			stream = stream->next;
 		if (!stream)
 			break;
@@ -224,4 +229,16 @@ bool ck_emu_all_wait_until(const struct timespec *until)
 	} while (ret == 0);
 	ck_unlock(&ck_emu_engine_lock);
 	return ret == 0;
+}
+
+bool ck_emu_all_wait_until(const struct timespec *until)
+{
+	return wait_until_idle(NULL, until);
+}
+
+void ck_emu_context_drain(const struct ck_emu_context *context)
+{
+	const struct timespec until = ck_until(DRAIN_MS * CK_NS_PER_MS);
+
+	wait_until_idle(context, &until);
 }

@@ -270,6 +270,33 @@ static void host_functions_run_in_order_and_may_not_call_back(void **state)
 			 CUDA_ERROR_INVALID_VALUE);
 }
 
+static void slow_callback(void *done)
+{
+	usleep(50000);
+	*(volatile int *)done = 1;
+}
+
+static void the_end_of_a_context_completes_its_work(void **state)
+{
+	volatile int done = 0;
+	CUcontext context;
+	CUdeviceptr p;
+	CUstream stream;
+	static unsigned int word;
+
+	(void)state;
+	ok(cuCtxCreate_v2(&context, 0, 0));
+	ok(cuMemAlloc_v2(&p, 4));
+	ok(cuStreamCreate(&stream, 0));
+	ok(cuLaunchHostFunc(stream, slow_callback, (void *)&done));
+	ok(cuMemsetD32Async(p, 42, 1, stream));
+	ok(cuMemHostRegister_v2(&word, sizeof(word), 0));
+	ok(cuMemcpyDtoHAsync_v2(&word, p, sizeof(word), stream));
+	ok(cuCtxDestroy_v2(context));
+	assert_int_equal(done, 1);
+	assert_int_equal(word, 42);
+}
+
 static void destroying_a_context_stops_a_kernel_that_never_ends(void **state)
 {
 	struct fixture *f = *state;
@@ -450,6 +477,7 @@ int main(void)
 		in_context(a_destroyed_stream_finishes_its_work),
 		in_context(a_pageable_source_may_change_after_the_call),
 		in_context(host_functions_run_in_order_and_may_not_call_back),
+		in_context(the_end_of_a_context_completes_its_work),
 		in_context(destroying_a_context_stops_a_kernel_that_never_ends),
 		in_context(streams_keep_priority_flags_and_identity),
 		in_context(many_threads_keep_their_own_order),
