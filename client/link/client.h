@@ -249,6 +249,8 @@ void ckc_stream_pass(struct ckc_context *context, uint64_t id, uint64_t number);
 bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream);
 /* cuStreamSynchronize(), for a call that is as safe as work in that stream. */
 CUresult ckc_stream_synchronize(CUstream handle);
+/* The priority that a stream has if @asked is requested: the nearest one that exists. */
+int ckc_stream_priority(int asked);
 /*
  * Wait for all that an operation would wait for if it were enqueued in @stream now. Operations of
  * blocking streams follow those of the legacy one, for which cuStreamSynchronize() does not wait.

@@ -322,6 +322,8 @@ CK_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
 
 	if (!err)
 		err = ckc_function_id(hfunc, &id);
+	if (!err && (unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		err = CUDA_ERROR_INVALID_VALUE;
 	return err ? err : note_preference(ck_wire_cuFuncSetCacheConfig(ctx, id, config));
 }
 
@@ -332,6 +334,8 @@ CK_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig con
 
 	if (!err)
 		err = ckc_function_id(hfunc, &id);
+	if (!err && (unsigned int)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		err = CUDA_ERROR_INVALID_VALUE;
 	return err ? err : note_preference(ck_wire_cuFuncSetSharedMemConfig(ctx, id, config));
 }
 
@@ -345,6 +349,8 @@ CK_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, 
 		err = ckc_kernel_id(kernel, &id);
 	if (!err)
 		err = ckc_device_id(dev, &ordinal);
+	if (!err && (unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		err = CUDA_ERROR_INVALID_VALUE;
 	return err ? err
 		   : note_preference(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
 }

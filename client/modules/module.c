@@ -269,8 +269,10 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 
 	if (err)
 		return err;
-	if (!m || m->origin)
+	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (m->origin) /* it goes with its library */
+		return CUDA_ERROR_NOT_PERMITTED;
 	err = ckc_capture_unsafe();
 	if (err)
 		return err;

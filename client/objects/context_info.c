@@ -131,6 +131,8 @@ CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 	uint64_t ctx;
 	CUresult err = ckc_enter(&ctx);
 
+	if (!err && (unsigned int)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetCacheConfig(ctx, config);
@@ -143,6 +145,8 @@ CK_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 	uint64_t ctx;
 	CUresult err = ckc_enter(&ctx);
 
+	if (!err && (unsigned int)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetSharedMemConfig(ctx, config);

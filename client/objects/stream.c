@@ -305,11 +305,19 @@ static void finish_context(struct ckc_context *ctx)
 }
 CK_ON_CONTEXT_CLOSING(finish_context);
 
+/* A lower number is a higher priority. */
+int ckc_stream_priority(int asked)
+{
+	int low = 0, high = 0;
+
+	cuCtxGetStreamPriorityRange(&low, &high);
+	return asked > low ? low : asked < high ? high : asked;
+}
+
 CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
 	struct ckc_stream *s;
 	struct ckc_context *ctx;
-	int low = 0, high = 0;
 	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
@@ -319,12 +327,11 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 	s = ckc_object_new(CK_OBJECT_STREAM, ctx);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cuCtxGetStreamPriorityRange(&low, &high); /* a lower number is a higher priority */
 	s->flags = flags;
 	s->born = ckc_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
 		ctx->client->unordered_streams = true;
-	s->priority = priority > low ? low : priority < high ? high : priority;
+	s->priority = ckc_stream_priority(priority);
 	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
 	if (err)
 		ckc_object_free(s);

@@ -44,6 +44,42 @@ CK_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 	return CUDA_SUCCESS;
 }
 
+CK_EXPORT CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
+					const CUstreamAttrValue *value)
+{
+	struct ckc_stream *s;
+	uint64_t ctx;
+	CUresult err = ckc_enter(&ctx);
+
+	if (!err && !value)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ckc_stream_from(hStream, &s);
+	if (!err)
+		err = ck_wire_cuStreamSetAttribute(ctx, s ? s->object.id : 0, attr, value);
+	if (!err && s && attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+		s->priority = ckc_stream_priority(value->priority);
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamCopyAttributes(CUstream dst, CUstream src)
+{
+	struct ckc_stream *to, *from;
+	uint64_t ctx;
+	CUresult err = ckc_enter(&ctx);
+
+	if (!err)
+		err = ckc_stream_from(dst, &to);
+	if (!err)
+		err = ckc_stream_from(src, &from);
+	if (!err)
+		err = ck_wire_cuStreamCopyAttributes(ctx, to ? to->object.id : 0,
+						     from ? from->object.id : 0);
+	if (!err && to)
+		to->priority = from ? from->priority : 0;
+	return err;
+}
+
 CK_EXPORT CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
 	struct ckc_stream *s;

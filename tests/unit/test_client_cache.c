@@ -226,6 +226,40 @@ static void set_shared_config(void)
 			 CUDA_SUCCESS);
 }
 
+static void preferences_that_do_not_exist_are_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_EQUAL + 1),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuFuncSetCacheConfig(function, CU_FUNC_CACHE_PREFER_EQUAL + 1),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE + 1),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		cuFuncSetSharedMemConfig(function, CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE + 1),
+		CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The client answers cuStreamGetPriority. */
+static void a_stream_has_the_priority_that_it_was_given_last(void **state)
+{
+	CUstreamAttrValue value = {.priority = -99};
+	CUstream a, b;
+	int priority;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&a, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&b, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamSetAttribute(a, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value), 0);
+	assert_int_equal(cuStreamGetPriority(a, &priority), CUDA_SUCCESS);
+	assert_int_equal(priority, -5);
+	assert_int_equal(cuStreamCopyAttributes(b, a), CUDA_SUCCESS);
+	assert_int_equal(cuStreamGetPriority(b, &priority), CUDA_SUCCESS);
+	assert_int_equal(priority, -5);
+	cuStreamDestroy_v2(a);
+	cuStreamDestroy_v2(b);
+}
+
 static void set_attribute(void)
 {
 	static int value;
@@ -417,6 +451,8 @@ int main(void)
 		TEST(what_changes_by_itself_is_always_asked_for),
 		TEST(an_error_is_not_kept),
 		TEST(an_answer_from_before_a_change_is_not_kept),
+		TEST(preferences_that_do_not_exist_are_refused),
+		TEST(a_stream_has_the_priority_that_it_was_given_last),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -233,6 +233,10 @@ static void a_module_is_read_from_a_file(void **state)
 	assert_int_equal(cuModuleGetFunction(&f, module, "add"), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryGetKernel(&k, library, "add"), CUDA_SUCCESS);
 	assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
+	assert_int_equal(cuLibraryGetModule(&module, library), CUDA_SUCCESS);
+	assert_int_equal(cuModuleUnload(module), CUDA_ERROR_NOT_PERMITTED);
+	assert_int_equal(cuKernelSetCacheConfig(k, CU_FUNC_CACHE_PREFER_EQUAL + 1, 0),
+			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
 	elf_data_free(&data);
 }
@@ -603,7 +607,7 @@ static void a_library_s_module_goes_with_the_library(void **state)
 	assert_ptr_equal(module, again);
 	assert_ptr_not_equal(module, library);
 	assert_int_equal(peer_count(CK_PROC_library_module), 1);
-	assert_int_equal(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuModuleUnload(module), CUDA_ERROR_NOT_PERMITTED);
 	assert_int_equal(cuModuleEnumerateFunctions(functions, 8, module), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryEnumerateKernels((CUkernel *)functions, 8, library),
 			 CUDA_SUCCESS);
