@@ -129,12 +129,12 @@ CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, boo
 	return err;
 }
 
-void ckc_jit_no_log(const struct ckc_jit *jit)
+void ckc_jit_no_build(const struct ckc_jit *jit, const char *why)
 {
 	struct ckc_jit_log info, error;
 
 	write_time(jit, ck_now_ns());
 	ckc_jit_logs(jit, &info, &error);
 	ckc_jit_log(&info, "", 0);
-	ckc_jit_log(&error, "", 0);
+	ckc_jit_log(&error, why, strlen(why));
 }

@@ -39,7 +39,7 @@ void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size);
 CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, bool library,
 		       const unsigned char hash[32]);
 
-/* Write empty logs: nothing was compiled. */
-void ckc_jit_no_log(const struct ckc_jit *jit);
+/* Nothing was compiled: write an empty log, and @why as that of errors. */
+void ckc_jit_no_build(const struct ckc_jit *jit, const char *why);
 
 #endif

@@ -19,6 +19,9 @@
  * none. */
 #define VARIABLES_MUCH ((uint64_t)1 << 20)
 
+/* The log of what is not sent to the compiler. */
+#define UNREADABLE "error: this is not PTX text, or it ends within a declaration"
+
 /* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text
  * once, here or in an earlier session, there is nothing to wait for. */
 static CUresult build_plain(struct ckc_module *m, uint64_t ctx)
@@ -50,7 +53,7 @@ static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 		return build_plain(m, ctx);
 	if (m->code->ptx || much)
 		return ckc_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
-	ckc_jit_no_log(jit);
+	ckc_jit_no_build(jit, "");
 	return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);
 }
 
@@ -108,6 +111,8 @@ CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool librar
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->library = library;
 	err = ckc_code_load(image, device, &m->code);
+	if (err)
+		ckc_jit_no_build(jit, err == CUDA_ERROR_INVALID_PTX ? UNREADABLE : "");
 	/* as in the driver, the library still loads, without kernels */
 	if (err == CUDA_ERROR_NO_BINARY_FOR_GPU && library) {
 		m->code = ckc_code_none();

@@ -499,11 +499,19 @@ static void a_build_that_fails_gives_its_log_and_no_module(void **state)
 
 static void ptx_that_cannot_be_read_is_refused_here(void **state)
 {
+	static const char text[] = ".version 8.0\n.target sm_50\n.entry f(.param";
+	struct build b;
 	CUmodule module;
 
 	(void)state;
-	assert_int_equal(cuModuleLoadData(&module, ".version 8.0\n.target sm_50\n.entry f(.param"),
+	assert_int_equal(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_PTX);
+	build_init(&b, 16, 16);
+	assert_int_equal(cuModuleLoadDataEx(&module, text, 6, b.options, b.values),
 			 CUDA_ERROR_INVALID_PTX);
+	assert_string_equal(b.error, "error: this is ");
+	assert_int_equal((uintptr_t)b.values[3], 15);
+	assert_string_equal(b.info, "");
+	assert_int_equal((uintptr_t)b.values[1], 0);
 	assert_int_equal(peer_count(CK_PROC_module_build), 0);
 }
 
