@@ -291,6 +291,11 @@ enum ckc_memory_kind {
 	CK_MEMORY_MANAGED, /* see client/managed/managed.h */
 };
 
+/* A handle of physical memory, which may have been released since. */
+struct ckc_physical_name {
+	uint64_t id, unique;
+};
+
 struct ckc_allocation {
 	uint64_t base, size;
 	enum ckc_memory_kind kind;
@@ -299,19 +304,20 @@ struct ckc_allocation {
 	CUmemLocation location; /* mapped: of the memory, as the program has named it */
 	unsigned int flags;	/* of cuMemHostAlloc, cuMemHostRegister */
 	uint64_t buffer_id;
-	bool variable;		   /* of a module: freed with it, not by cuMemFree */
-	bool pooled;		   /* of a memory pool: of no context */
-	bool mapped;		   /* by cuMemMap: of no context, ends with cuMemUnmap */
-	bool opened;		   /* by cuIpcOpenMemHandle: another session's */
-	bool arena;		   /* laid out by the client (client/memory/arena.h) */
-	bool left;		   /* the server keeps a handle of it for other processes */
-	bool graph;		   /* made by each launch of a graph */
-	bool shared;		   /* pinned: the worker has it too (client/memory/pinned.h) */
-	bool copied;		   /* pinned: a copy has named it (hostmem.c) */
-	signed char memops;	   /* SYNC_MEMOPS as set by the program, +1; 0: not set */
-	uint64_t pool;		   /* arena, pooled: id of the pool; 0: the device's default */
-	uint64_t access;	   /* mapped: a bit per device that may use it */
-	unsigned int handle_types; /* mapped, pooled: allowed export types */
+	bool variable;	    /* of a module: freed with it, not by cuMemFree */
+	bool pooled;	    /* of a memory pool: of no context */
+	bool mapped;	    /* by cuMemMap: of no context, ends with cuMemUnmap */
+	bool opened;	    /* by cuIpcOpenMemHandle: another session's */
+	bool arena;	    /* laid out by the client (client/memory/arena.h) */
+	bool left;	    /* the server keeps a handle of it for other processes */
+	bool graph;	    /* made by each launch of a graph */
+	bool shared;	    /* pinned: the worker has it too (client/memory/pinned.h) */
+	bool copied;	    /* pinned: a copy has named it (hostmem.c) */
+	signed char memops; /* SYNC_MEMOPS as set by the program, +1; 0: not set */
+	uint64_t pool;	    /* arena, pooled: id of the pool; 0: the device's default */
+	uint64_t access;    /* mapped: a bit per device that may use it */
+	struct ckc_physical_name physical; /* mapped: of the handle */
+	unsigned int handle_types;	   /* mapped, pooled: allowed export types */
 };
 
 CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,

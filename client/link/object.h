@@ -187,8 +187,9 @@ struct ckc_pool {
 struct ckc_physical {
 	struct ckc_object object;
 	uint64_t unique;
-	CUmemAllocationProp prop; /* its device is the application's */
-	int device;		  /* that has the memory, also if it is the host's */
+	CUmemAllocationProp prop;   /* its device is the application's */
+	int device;		    /* that has the memory, also if it is the host's */
+	_Atomic unsigned int again; /* times that the program was given the same handle again */
 };
 
 /* An array or a reference; it may belong to a mipmapped array or a module. */

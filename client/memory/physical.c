@@ -96,6 +96,16 @@ CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size
 	return err;
 }
 
+/* Was the handle given to the program more than once? Then a release ends one of these times. */
+static bool take_back(struct ckc_physical *p)
+{
+	unsigned int again = atomic_load(&p->again);
+
+	while (again > 0 && !atomic_compare_exchange_weak(&p->again, &again, again - 1))
+		;
+	return again > 0;
+}
+
 CK_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct ckc_physical *p = ckc_physical_from(handle);
@@ -106,6 +116,8 @@ CK_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 		return err;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (take_back(p))
+		return CUDA_SUCCESS;
 	err = ck_wire_cuMemRelease(ctx, p->object.id);
 	ckc_object_free(p);
 	return err;
@@ -156,8 +168,19 @@ static CUresult retain_physical(uint64_t ctx, uint64_t id, uint64_t address,
 	return ck_wire_physical_retain(ctx, id, address, prop);
 }
 
+/* The handle that the memory was mapped by; NULL: it has been released. */
+static struct ckc_physical *mapped_by(const struct ckc_allocation *a)
+{
+	struct ckc_physical *p = ckc_object_by_id(CK_OBJECT_PHYSICAL, a->physical.id);
+
+	return p && p->unique == a->physical.unique ? p : NULL;
+}
+
+/* CUDA documents that it is the handle that the memory was mapped by. After the release of that
+ * one, it is a new one here. */
 CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
+	struct ckc_physical *p;
 	struct ckc_allocation a;
 	uint64_t ctx;
 	CUresult err = ckc_enter_any(&ctx);
@@ -166,6 +189,12 @@ CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *han
 		return err;
 	if (!handle || !ckc_allocation_find((uintptr_t)addr, &a) || !a.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
+	p = mapped_by(&a);
+	if (p) {
+		atomic_fetch_add(&p->again, 1);
+		*handle = (uintptr_t)p;
+		return CUDA_SUCCESS;
+	}
 	err = add_handle(handle, ctx, (uintptr_t)addr, retain_physical);
 	if (!err && ckc_allocation_in_host(&a))
 		ckc_physical_from(*handle)->prop.location = a.location;

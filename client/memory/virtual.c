@@ -94,6 +94,7 @@ static CUresult note_mapping(CUdeviceptr ptr, size_t size, const struct ckc_phys
 		.device = p->device,
 		.location = p->prop.location,
 		.mapped = true,
+		.physical = {p->object.id, p->unique},
 		.handle_types = (unsigned int)p->prop.requestedHandleTypes,
 	});
 }

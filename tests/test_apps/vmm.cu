@@ -132,8 +132,11 @@ static void at_two_places(void)
 					     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 	close(fd);
 	DRV(p_cuMemRetainAllocationHandle(&again, (void *)(a + 100)));
+	EXPECT(again == handle);
 	DRV(p_cuMemRelease(handle));
+	DRV(p_cuMemGetAllocationPropertiesFromHandle(&got, again));
 	DRV(p_cuMemRelease(again));
+	EXPECT(p_cuMemRelease(again) == CUDA_ERROR_INVALID_VALUE);
 	DRV(p_cuMemMap(b, unit, 0, imported, 0));
 	DRV(p_cuMemSetAccess(b, unit, &access_desc, 1));
 	DRV(p_cuMemcpyDtoH(&back, b + 64, 4));
