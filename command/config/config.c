@@ -72,14 +72,18 @@ const struct ckx_entry *ckx_config_find_address(const struct ckx_config *config,
 	return NULL;
 }
 
-/* Is it a list of numbers and UUIDs, as CUDA_VISIBLE_DEVICES takes them? */
+/* Is it a list of numbers and UUIDs, as CUDA_VISIBLE_DEVICES takes them? Blanks may be around
+ * them. */
 static bool is_device_list(const char *list)
 {
 	while (*list) {
-		size_t size = strcspn(list, ",");
+		size_t size, digits;
 
+		list += strspn(list, " ");
+		size = strcspn(list, ",");
+		digits = strspn(list, "0123456789");
 		if (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0 &&
-		    (size == 0 || strspn(list, "0123456789") < size))
+		    (digits == 0 || digits + strspn(list + digits, " ") < size))
 			return false;
 		list += size;
 		if (*list && !*++list)

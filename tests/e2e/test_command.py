@@ -127,8 +127,9 @@ def test_devices_of_a_section_are_checked_as_those_of_an_option(home):
     configure(home, "[lab]\naddress = lab:1\ndevices = first\n")
     done = cricket(home, "run", "-s", "lab", "true")
     assert done.returncode == 2 and ":3: devices are numbers of GPUs, as in 0,2, or none: first" in done.stderr
-    configure(home, "[lab]\naddress = lab:1\ndevices = none\n")
-    assert settings(home, "-s", "lab")["CUDA_VISIBLE_DEVICES"] == ""
+    for value, devices in (("none", ""), ("0, 2", "0, 2")):
+        configure(home, f"[lab]\naddress = lab:1\ndevices = {value}\n")
+        assert settings(home, "-s", "lab")["CUDA_VISIBLE_DEVICES"] == devices
 
 
 def test_help_may_stand_behind_options(home):
