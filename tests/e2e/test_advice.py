@@ -136,7 +136,8 @@ def test_a_relative_path_is_no_list_of_devices(home, path):
 def test_a_server_of_this_host_that_does_not_start_says_why(home):
     env = {**home, "XDG_RUNTIME_DIR": home["XDG_CONFIG_HOME"]}
     name, text, advice, _ = check(env, "local")
-    assert name == "protocol" and "cricket-rpc-server has ended" in text and "driver cuda" in text and "see its reason" in advice
+    # it may end before or after it has been asked something
+    assert name in ("connection", "protocol") and "cricket-rpc-server has ended" in text and "driver cuda" in text and "see its reason" in advice
     assert "read the network" not in cricket(env, "check", "local").stdout
     assert "cricket-rpc-server has ended" in cricket(env, "servers", "local").stdout
 

@@ -631,7 +631,7 @@ def test_a_stop_ends_sessions_that_have_returned(serve, busy, tmp_path, drain):
     wait_until(lambda: "memory broker has its server again" in server.log(), 10, "the broker returns")
     server.process.terminate()
     if drain != "0":
-        wait_until(lambda: "1 running programs" in server.log(), 10, "the server drains")
+        wait_until(lambda: "1 running program has" in server.log(), 10, "the server drains")
         program.end()
     assert server.process.wait(timeout=HANG) == 0
     wait_until(lambda: not is_alive(worker) and not is_alive(broker), 2, "both have ended")
