@@ -19,7 +19,7 @@ void cks_pinned_destroy(struct cks_pinned *pinned); /* for tests: unregisters no
 /* Limit registered memory to @most bytes. Call before the session's first message. */
 void cks_pinned_bound(struct cks_pinned *pinned, size_t most);
 
-/* Other memory of this host that is pinned at a client's wish counts within that limit: take @size
+/* Other memory of this host that is pinned for a client counts within that limit: take @size
  * bytes of it, or give them back. False: there are not so many left. Takes no lock. */
 bool cks_pinned_charge(struct cks_pinned *pinned, size_t size);
 void cks_pinned_refund(struct cks_pinned *pinned, size_t size);

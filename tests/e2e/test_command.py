@@ -704,7 +704,7 @@ def test_top_without_a_terminal_says_what_to_use(own_server, home, holder):
 def test_top_says_which_terminal_it_does_not_know(own_server, home):
     top = Terminal([CRICKET, "top", own_server.address("unix")], home, kind="xterm-unheard-of")
     try:
-        wait_until(lambda: top.has("does not know the terminal TERM=xterm-unheard-of"), 20, "the reason is told")
+        wait_until(lambda: top.has("does not know the terminal TERM=xterm-unheard-of"), 20, "the reason is printed")
         assert top.process.wait(HANG) == 1
     finally:
         top.end()
