@@ -2,6 +2,7 @@
  * command/check/check.c - `cricket check`: each step to a working program, and what to do where it
  * fails.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <gnu/libc-version.h>
@@ -168,7 +169,8 @@ static void check_numbers(struct check *c, size_t count)
 
 	for (const char *at = c->server->devices; *at;
 	     at += strcspn(at, ",") + (at[strcspn(at, ",")] != '\0')) {
-		if (strspn(at, "0123456789") < strcspn(at, ",") || strtoul(at, NULL, 10) < count)
+		at += strspn(at, " ");
+		if (!isdigit((unsigned char)*at) || strtoul(at, NULL, 10) < count)
 			continue;
 		snprintf(text, sizeof(text), "devices = %s: the server has %zu, numbered from 0",
 			 c->server->devices, count);

@@ -109,11 +109,12 @@ def test_a_device_that_the_server_does_not_have(server, home):
     assert cricket(home, "servers", f"{address}/7").stdout.splitlines()[1].startswith(f"{address} ")
 
 
-def test_a_device_of_a_section_that_the_server_does_not_have(server, home):
+@pytest.mark.parametrize("devices", ["0,7", "0, 7"])
+def test_a_device_of_a_section_that_the_server_does_not_have(server, home, devices):
     address = server.address("unix")
-    (pathlib.Path(home["XDG_CONFIG_HOME"]) / "cricket" / "config").write_text(f"[lab]\naddress = {address}\ndevices = 0,7\n", encoding="utf-8")
+    (pathlib.Path(home["XDG_CONFIG_HOME"]) / "cricket" / "config").write_text(f"[lab]\naddress = {address}\ndevices = {devices}\n", encoding="utf-8")
     name, text, advice, following = check(home, "lab")
-    assert (name, following) == ("gpu", "cricket servers lab") and "devices = 0,7: the server has 1" in text and "of its section" in advice
+    assert (name, following) == ("gpu", "cricket servers lab") and f"devices = {devices}: the server has 1" in text and "of its section" in advice
 
 
 @pytest.mark.parametrize("scheme", ["unix:", "UNIX:", "shm:"])
