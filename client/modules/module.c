@@ -19,7 +19,7 @@
  * none. */
 #define VARIABLES_MUCH ((uint64_t)1 << 20)
 
-/* The log of what is not sent to the compiler. */
+/* The log of an image that is not sent to the compiler. */
 #define UNREADABLE "error: this is not PTX text, or it ends within a declaration"
 
 /* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text

@@ -16,7 +16,7 @@
 struct cks_criu {
 	const char *program; /* looked for in PATH unless it is a path */
 	const char *images;  /* folder of CRIU's files */
-	/* Path. CRIU overwrites what is there, and follows links, so it is in a folder of the
+	/* Path. CRIU overwrites a file there, and follows links, so it is in a folder of the
 	 * server's user alone. */
 	const char *log;
 	const char *kept; /* where the caller moves it if CRIU fails; NULL: nowhere */

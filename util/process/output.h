@@ -8,7 +8,7 @@
 
 /*
  * A caller may have closed any of the three standard descriptors; a socket would then take its
- * number, and get what is printed. The descriptor that is opened there can neither be read as input
+ * number, and get the output. The descriptor that is opened there can neither be read as input
  * nor written to as output.
  */
 void ck_output_begin(void);
