@@ -22,6 +22,8 @@ SOURCES = sorted({str(p.parent.relative_to(ROOT)) for p in ROOT.glob("*/**/*.c")
 # Paths that a document may name before they are there: what is built, which git ignores, and the submodule's sources.
 BUILT = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line.startswith("/")]
 ABSENT = [*BUILT, *(f"{path}/*" for path in BUILT), "submodules/libtirpc/*"]
+# Documents that may name what is no more.
+HISTORY = ("CHANGELOG.md", "docs/releases/", "bench/results/")
 
 
 def relative(paths):
@@ -179,6 +181,14 @@ def test_a_man_page_formats_without_warnings(page):
         pytest.skip("neither groff nor mandoc is here")
     result = run(command, clean_env())
     assert (result.status, result.out + result.err) == (0, "")
+
+
+def test_the_driver_api_that_documents_name_is_that_of_the_table():
+    number = int(re.search(r"define CK_CUDA_VERSION_ON_TABLE (\d+)", text_of("client/link/client.h"))[1])
+    pattern = r"CUDA (\d+\.\d+)\s+driver (?:API|library)|server's driver, at most (\d+\.\d+)"
+    named = {(d, a or b) for d in relative([*DOCUMENTS, *MANUALS]) if not d.startswith(HISTORY) for a, b in re.findall(pattern, text_of(d))}
+    assert {d for d, _ in named} >= {"README.md", "docs/compatibility.md", "docs/coverage.md", "man/cricket-client.7"}
+    assert {v for _, v in named} == {f"{number // 1000}.{number % 1000 // 10}"}, named
 
 
 @pytest.mark.parametrize("document", [d for d in relative([*DOCUMENTS, *MANUALS]) if d != "docs/coverage-nvml.md"])

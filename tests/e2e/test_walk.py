@@ -9,13 +9,12 @@ import pytest
 
 from conftest import PRODUCTS, ROOT, SAN, SLOW, TSAN, clean_env, run
 from namespaces import command, missing
-from test_docs import DOCUMENTS, MANUALS, code_of, relative
+from test_docs import DOCUMENTS, HISTORY, MANUALS, code_of, relative
 from test_recipes import COUNT
 
 # --- options
 
 PROGRAMS = ("cricket", "cricket-rpc-server", "cricket-exporter", "gpu_launcher", "m3", "m3-server")
-HISTORY = ("CHANGELOG.md", "docs/releases/", "bench/results/")     # may name what is no more
 END = {"&&", "||", "|", "&", ";", ">", "2>", "<", "#", "--"}
 
 

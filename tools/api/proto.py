@@ -198,7 +198,8 @@ def coverage_md(table):
             group[1].extend(r for r in table.rows if r.line == i and r.exported)
     out = ["<!-- Made by tools/apigen.py from rpc/driver.api: change that, not this file. -->\n",
            "# Coverage of the CUDA driver API\n\n",
-           "Every name that the driver library of CUDA 13.5 exports is on the table `rpc/driver.api`.\n"
+           "The table `rpc/driver.api` has every name of the CUDA 13.5 driver API: those that the library of\n"
+           "CUDA 13.0 exports, and those that later headers add.\n"
            "`local`: answered by the client, which may move memory for it. `cached`: asked once.\n"
            "`send`: one-way. `call`: waits for a reply. `hand`: written by hand on other messages.\n"
            "`alias`, `ptsz`: other names of a call. `refuse`: not supported, returns\n"
