@@ -118,6 +118,17 @@ def test_paths_in_a_document_are_there(document):
     assert not [p for p in lost if not any((base / (p + ".c")).exists() for base in (ROOT, (ROOT / document).parent))]
 
 
+def test_names_of_the_code_that_documents_name_are_there():
+    """Names with a prefix of Cricket; those with a word in capitals, such as ckc_NAME, stand for several."""
+    suffixes = (".c", ".h", ".x", ".api", ".def", ".py")
+    code = {w for p in ROOT.rglob("*") if p.suffix in suffixes and not SKIPPED & set(p.relative_to(ROOT).parts)
+            for w in re.findall(r"\w+", p.read_text(encoding="utf-8"))}
+    named = {(d, w) for d in relative(DOCUMENTS) if not d.startswith(HISTORY) for piece in code_of(d)
+             for w in re.findall(r"\bck[a-z]?_[a-z]\w*(?<!_)\b", piece)}
+    assert ("docs/architecture.md", "ckc_client") in named
+    assert not [(d, w) for d, w in sorted(named) if not {w, re.sub("^ck_(wire|serve)_", "", w)} & code and not re.search("_[A-Z]{4}", w)]
+
+
 def test_make_commands_in_documents_have_goals():
     commands = {(f, g) for d in relative(DOCUMENTS) for f, goals in make_commands(d) for g in goals}
     assert (".", "demo") in commands and (".", "check") in commands
