@@ -23,8 +23,8 @@ FAMILIES = (forms_integer, forms_video, forms_float, forms_compare, forms_conver
 HEAD = """# PTX coverage of the emulated GPU
 
 Made by `make gen` from `emu/ptx/language/ops.def` and `tests/conformance`; do not edit. A row is an opcode that the interpreter
-knows; other opcodes are refused by their names when a module is loaded. The number behind an opcode counts the kernels in which it
-is used and that are compared with an H200's answers; 0: none is.
+knows; the launch of a kernel that can reach another opcode is refused, with its name. The number behind an opcode counts the kernels
+in which it is used and that are compared with an H200's answers; 0: none is.
 
 | opcodes and their forms | what |
 |---|---|

@@ -1,6 +1,7 @@
 """The comparer finds what differs, and the GPU's answers agree with arithmetic in Python."""
 import functools
 import pathlib
+import re
 
 import pytest
 
@@ -24,6 +25,17 @@ def words(values, size=4):
 
 def test_the_list_of_opcodes_is_not_stale():
     assert (coverage.ROOT / 'docs/ptx-coverage.md').read_text() == coverage.page(), 'make gen'
+
+
+def test_the_documents_have_the_numbers_of_the_forms():
+    forms = [form for family in coverage.FAMILIES for form in family.forms()]
+    unanswered = sum(form.digest() != gpu()[form.name].digest if form.name in gpu() else True for form in forms)
+    page = (coverage.ROOT / 'docs/emulator.md').read_text()
+    rows = {text: int(number) for number, text in re.findall(r'^\| (\d+) \| ([^|]+) \|$', page, re.M)}
+    assert sum(rows.values()) == len(forms)
+    assert sum(number for text, number in rows.items() if 'without an answer' in text) == unanswered
+    same = next(number for text, number in rows.items() if text == 'the same bit for bit')
+    assert f"{len(forms)} kernels compared with an H200's results: {same} are" in (coverage.ROOT / 'docs/compatibility.md').read_text()
 
 
 def test_one_wrong_bit_is_found():
