@@ -214,6 +214,13 @@ def test_counts_of_names_are_those_of_the_coverage_table(document):
     assert document != "README.md" or "(docs/coverage.md)" in text
 
 
+def test_counts_of_null_handles_are_those_of_the_lists():
+    said = re.search(r"of (\d+) calls with such arguments, (\d+) return another.*? (\d+) of them crash natively", text_of("docs/compatibility.md"), re.S)
+    calls, differ = (text_of(f"tests/null_handles/{name}").splitlines() for name in ("h200.answers", "differences"))
+    assert [int(n) for n in said.groups()] == [len(calls), len(differ), sum("crashes" in line.split() for line in differ)]
+    assert not [line for line in differ if "SUCCESS" in line.split()]
+
+
 def test_python_of_the_wheel_is_of_the_release_that_the_documents_name():
     """pip refuses older ones; this machine's may be newer."""
     least = re.search(r"for any Python from 3\.(\d+) on", text_of("docs/install.md"))[1]
