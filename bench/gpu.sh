@@ -25,7 +25,7 @@
 #   applications 540 s   transformers, diffusers, JAX, Taichi ... (bench/apps) print the same numbers; APPLICATIONS: options of run.py
 #   vllm    240 s        vLLM's engine, eager and with CUDA graphs: tokens a second of 1 and 32 streams, and the same tokens; VLLM_SITE: an
 #                        absolute folder with its packages, VLLM: modes, as in "graphs server", VLLM_S: seconds that a run may take
-#   findings 60 s        twenty faulty kernels and six right ones: what `cricket run -s emu --check` reports, beside compute-sanitizer.
+#   findings 60 s        the kernels of kernel_errors.cu, wrong and right ones: what `cricket run -s emu --check` reports, beside compute-sanitizer.
 #                        SANITIZER: its path, if it is not in PATH or /usr/local/cuda; PyPI has it as nvidia-cuda-sanitizer-api.
 #                        FINDINGS: some kernels
 #   holds    60 s        which driver calls wait for all work of their context (tests/gpu/holds.c)
@@ -38,6 +38,7 @@
 #   move    180 s        sessions of MOVE_GB (2 10 32), of which 1 % changes each second, between two servers for this GPU: pause, time, bytes,
 #                        rounds; MOVE_CHANGES: other percentages, as in "0 1 10"; needs CRIU
 #   othergpu 60 s        a training whose session alternates between two GPUs; what the driver says of a moved process; needs two GPUs
+#   two                  weights and priorities of sessions on both GPUs of a server, and a queue for two GPUs; needs two GPUs
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the page and the picture of
