@@ -49,6 +49,15 @@ def test_a_mistake_in_the_unit_would_be_noticed(system, tmp_path):
     assert "perhaps" in analyze("verify", "--man=no", unit).stderr
 
 
+@pytest.mark.parametrize("package", ["debian/cricket-server.examples", "tools/cricket.spec"])
+def test_packages_of_the_server_have_the_drop_ins_that_the_manual_names(package):
+    manual = (ROOT / "man/cricket-rpc-server.1").read_text(encoding="utf-8").replace("\\-", "-")
+    named = set(re.findall(r"^\.I (.*\.conf)$", manual[manual.index(".SH SYSTEMD"):manual.index(".SH EXIT STATUS")], re.M))
+    assert {"checkpoint.conf", "worker-users.conf"} <= named
+    files = (ROOT / package).read_text(encoding="utf-8")
+    assert not [name for name in sorted(named) if (ROOT / "server" / name).exists() and f"server/{name}" not in files]
+
+
 def with_settings(system, folder, name):
     """The unit with a drop-in."""
     unit = unit_of(system, folder)

@@ -87,6 +87,7 @@ inside sh -c 'apt-get -q -y install --no-install-recommends /packages/*.deb' >"$
 make -s -C "$root/packages" -f "$top/docs/examples/libraries/Makefile" VPATH="$top/docs/examples/libraries" CFLAGS="-std=c11" \
 	PKG_CONFIG="env PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/x86_64-linux-gnu/pkgconfig pkg-config"
 inside cricket-rpc-server --check-policy /usr/share/doc/cricket-server/examples/policy
+inside ls /usr/share/doc/cricket-server/examples/{checkpoint,worker-users}.conf
 inside sh /packages/use $unit
 [ -L "$root/etc/systemd/system/multi-user.target.wants/cricket-rpc-server.service" ] || die "the service is not enabled"
 inside apt-get -q -y --auto-remove purge $(cd "$packages" && ls *.deb | sed "s/_.*//") >"$root/var/log/purge" 2>&1 ||

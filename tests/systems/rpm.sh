@@ -29,7 +29,8 @@ cc -O2 -I"$top" -o "$root/driver_ptx" "$top/tests/test_apps/driver_ptx.c" -ldl
 in_root -i "$client" "$server" "$libs" "$devel"
 make -s -C "$root" -f "$top/docs/examples/libraries/Makefile" VPATH="$top/docs/examples/libraries" CFLAGS="-std=c11" \
 	PKG_CONFIG="env PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib64/pkgconfig pkg-config"
-inside cricket-rpc-server --check-policy /usr/share/doc/cricket-server/policy
+inside cricket-rpc-server --check-policy /usr/share/doc/cricket-server/examples/policy
+inside ls /usr/share/doc/cricket-server/examples/{checkpoint,worker-users}.conf
 inside sh -euc '
 	cricket-rpc-server --driver emu --listen 127.0.0.1:0 >/tmp/log 2>&1 &
 	until [ -S /run/cricket.sock ]; do
