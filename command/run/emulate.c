@@ -24,6 +24,8 @@
 #include "command/run/run.h"
 #include "command/run/side_process.h"
 #include "util/address/unixsock.h"
+#include "util/env.h"
+#include "util/log.h"
 #include "util/process/fd.h"
 #include "util/process/machine.h"
 #include "util/until.h"
@@ -40,6 +42,12 @@
 static const char *const not_for_server[] = {
 	"LD_PRELOAD",	   "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CRICKET_LOG_FD",
 	"CRICKET_SESSION", "LISTEN_FDS",	   "WATCHDOG_USEC",
+};
+
+/* The variables of Cricket that the server reads. The program's client reports all others. */
+static const char *const for_server[] = {
+	"CRICKET_CACHE_DIR", "CRICKET_CACHE_SIZE", "CRICKET_DEBUG",	 "CRICKET_EMU",
+	"CRICKET_LOG",	     "CRICKET_LOG_DROP",   "CRICKET_LOG_FORMAT", "CRICKET_SANDBOX",
 };
 
 struct keeper {
@@ -119,6 +127,36 @@ static int open_notices(struct keeper *k)
 
 /* --- the server */
 
+static bool is_for_server(const char *name)
+{
+	for (size_t i = 0; i < CK_ARRAY_SIZE(for_server); i++) {
+		if (strcmp(for_server[i], name) == 0)
+			return true;
+	}
+	for (const struct ck_env_word *w = ck_env_words(); w->list; w++) {
+		if (w->old && strcmp(w->old, name) == 0)
+			return w->sides & (CK_ENV_SERVER | CK_ENV_EMU);
+	}
+	return strncmp(name, "CRICKET_", strlen("CRICKET_")) != 0;
+}
+
+static void prepare_environment(const struct keeper *k)
+{
+	const char *log = getenv("CRICKET_LOG");
+	char name[CKX_PATH];
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(not_for_server); i++)
+		unsetenv(not_for_server[i]);
+	for (char **entry = environ; *entry;) {
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*entry, "="), *entry);
+		if (is_for_server(name) || unsetenv(name) < 0)
+			entry++;
+	}
+	if (!log || ck_log_check(log) < 0)
+		setenv("CRICKET_LOG", "warning", 1);
+	setenv("NOTIFY_SOCKET", k->ready, 1);
+}
+
 static void execute_server(const struct keeper *k, pid_t keeper)
 {
 	/* the folder keeps other users out, and those of a container have other ids */
@@ -132,10 +170,7 @@ static void execute_server(const struct keeper *k, pid_t keeper)
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != keeper)
 		_exit(CKX_FAILED);
-	for (size_t i = 0; i < CK_ARRAY_SIZE(not_for_server); i++)
-		unsetenv(not_for_server[i]);
-	setenv("NOTIFY_SOCKET", k->ready, 1);
-	setenv("CRICKET_LOG", "warning", 0);
+	prepare_environment(k);
 	execv(k->program, (char *const *)(uintptr_t)arguments);
 	ckx_error("%s: %s", k->program, strerror(errno));
 	_exit(CKX_CANNOT_RUN);
@@ -323,7 +358,8 @@ static int read_paths(int fd, struct ckx_emulated *out)
 		return -EIO;
 	socket[n] = '\0';
 	folder = (int)(strrchr(socket, '/') - socket);
-	snprintf(out->address, sizeof(out->address), "shm:%s", socket);
+	snprintf(out->address, sizeof(out->address), "%s:%s",
+		 ck_env_word_number("CRICKET_DEBUG", "shm") ? "shm" : "unix", socket);
 	snprintf(out->assembler, sizeof(out->assembler), "%.*s/" CKX_PTXAS, folder, socket);
 	snprintf(out->container, sizeof(out->container), "%.*s/" CONTAINER, folder, socket);
 	return 0;

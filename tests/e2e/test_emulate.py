@@ -212,6 +212,20 @@ def test_other_commands_say_what_emu_is_for(env, words):
     assert done.status != 0 and "cricket run" in done.err and "emu:9909" in done.err, done.err
 
 
+def test_wrong_variables_are_reported_once(env):
+    env = env | {"CRICKET_LOG": "bogus", "CRICKET_TIMOUT": "3", "CRICKET_RESUME": "x", "CRICKET_EMU": "devices=2"}
+    done = emulate(env, sys.executable, "-c", PROGRAM)
+    assert done.out.split()[:3] == ["0", "0", "2"], done
+    for wrong in ("CRICKET_LOG=", "CRICKET_TIMOUT", "CRICKET_RESUME"):
+        assert len([line for line in done.err.splitlines() if wrong in line]) == 1, (wrong, done.err)
+    assert "INFO" not in done.err, done.err
+
+
+def test_a_program_can_do_without_shared_memory(env):
+    done = emulate(env | {"CRICKET_DEBUG": "no-shm"}, sys.executable, "-c", PROGRAM)
+    assert done.out.split()[:3] == ["0", "0", "1"] and done.out.split()[4].startswith("unix:/"), done
+
+
 @pytest.mark.parametrize("linker", [False, True])
 def test_machine_code_that_a_program_has_made_is_explained(tmp_path, env, linker):
     """As Numba with nvJitLink does; the line names the page with the settings."""
