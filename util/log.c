@@ -88,7 +88,8 @@ int ck_log_check(const char *spec)
 		if (level_parse(level, (size_t)(spec + length - level)) < CK_LOG_NONE)
 			return -EINVAL;
 		spec += length;
-		spec += *spec == ',';
+		if (*spec == ',' && !*++spec)
+			return -EINVAL;
 	}
 	return 0;
 }

@@ -81,9 +81,14 @@ static void tell_missing(struct ckc_client *c, int error)
 	if (k->told || cut < TELL_MS)
 		return;
 	k->told = true;
-	ck_warn("the connection to the GPU server at %s is cut (%s): CUDA calls wait, for at most "
-		"%u s",
-		c->connection.address, error ? strerror(-error) : "no answer", k->seconds);
+	if (k->heard)
+		ck_warn("the session on the GPU server at %s is being moved or written: CUDA calls "
+			"wait",
+			c->connection.address);
+	else
+		ck_warn("the connection to the GPU server at %s is cut (%s): CUDA calls wait, for "
+			"at most %u s",
+			c->connection.address, error ? strerror(-error) : "no answer", k->seconds);
 }
 
 static void tell_back(struct ckc_client *c)
@@ -96,7 +101,7 @@ static void tell_back(struct ckc_client *c)
 	if (k->held)
 		k->back = ck_now_ms();
 	k->told = k->held = false;
-	k->since = 0;
+	k->since = k->heard = 0;
 	k->pause_ms = PAUSE_FIRST_MS;
 }
 
@@ -114,7 +119,8 @@ static bool is_unwatched(struct ckc_client *c)
 static bool is_lost(struct ckc_client *c, int error)
 {
 	struct ckc_keeping *k = &c->keeping;
-	bool late = ck_now_ms() - k->since >= (int64_t)k->seconds * 1000;
+	/* a session that is about to leave is not lost, however long that takes */
+	bool late = ck_now_ms() - ck_max(k->since, k->heard) >= (int64_t)k->seconds * 1000;
 
 	if (is_unwatched(c))
 		return true;
@@ -149,6 +155,8 @@ static int repair_links(struct ckc_client *c)
 		k->pause_ms = PAUSE_FIRST_MS;
 		return PAUSE_FIRST_MS;
 	}
+	if (r.leaves)
+		k->heard = ck_now_ms();
 	if (is_lost(c, r.error))
 		return -1;
 	tell_missing(c, r.error);

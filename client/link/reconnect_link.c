@@ -40,9 +40,9 @@ int ckc_reconnect_link_send(struct ckc_client *c, const struct ck_link *link,
 }
 
 /*
- * Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on.
- * It is on another machine, and only the user can name a socket of this one, or a program that is
- * to be started (ssh://, local).
+ * Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on;
+ * empty: it is about to leave. The server is on another machine, and only the user can name a
+ * socket of this one, or a program that is to be started (ssh://, local).
  */
 static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
 		      char moved[CK_MOVED_MAX + 1])
@@ -60,8 +60,9 @@ static int read_moved(struct ck_chan *connection, const unsigned char *bytes, si
 	if (size > sizeof(rest) || ck_chan_read(connection, rest, size) < 0)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)rest, (u_int)size, XDR_DECODE);
-	if (!xdr_ck_link_moved(&xdrs, &where) || ck_address_parse(address, &parsed, why) < 0 ||
-	    parsed.kind != CK_ADDRESS_TCP)
+	if (!xdr_ck_link_moved(&xdrs, &where) ||
+	    (address[0] &&
+	     (ck_address_parse(address, &parsed, why) < 0 || parsed.kind != CK_ADDRESS_TCP)))
 		return -EPROTO;
 	memcpy(moved, address, sizeof(address));
 	return -EREMOTE;

@@ -77,16 +77,20 @@ static void request_resume(struct ckc_repair *r, size_t i)
 static void take_answer(struct ckc_repair *r, size_t i)
 {
 	struct ckc_keeping *k = &r->client->keeping;
+	char moved[CK_MOVED_MAX + 1] = "";
 	ck_link_res res = {.status = 1};
 	int ret = -ENOTCONN;
 
-	_Static_assert(sizeof(k->moved) == CK_MOVED_MAX + 1, "an address fits");
+	_Static_assert(sizeof(k->moved) == sizeof(moved), "an address fits");
 	if (r->connections[i]) {
 		ck_chan_timeout(r->connections[i], ATTEMPT_MS);
-		ret = ckc_reconnect_link_answer(r->connections[i], &res, k->moved);
+		ret = ckc_reconnect_link_answer(r->connections[i], &res, moved);
 		ck_chan_timeout(r->connections[i], 0);
 	}
-	if (ret == 0 || ret == -EREMOTE)
+	r->leaves |= ret == -EREMOTE && !moved[0];
+	if (ret == -EREMOTE && moved[0])
+		memcpy(k->moved, moved, sizeof(moved));
+	if (ret == 0 || (ret == -EREMOTE && moved[0]))
 		k->arriving = ret == -EREMOTE;
 	if (ret == 0)
 		ret = ck_lasting_fits(r->links[i]->chan, res.received);

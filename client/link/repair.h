@@ -31,6 +31,7 @@ struct ckc_repair {
 	int error;    /* the first of the attempt */
 	bool held;    /* there was none: the program is being written into files */
 	bool relayed; /* a process of the server relays one of the new connections */
+	bool leaves;  /* the session is about to leave its server */
 };
 
 /* Does a thread of its own read the channel of @link? Commands have no other reader. */

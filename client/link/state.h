@@ -93,6 +93,7 @@ struct ckc_keeping {		/* reconnect.c */
 	atomic_bool told;    /* the user knows that connections are missing */
 	/* the keeper's: */
 	int64_t since; /* in ms, when they were; 0: they are not */
+	int64_t heard; /* in ms, when the server has last said that the session leaves */
 	int pause_ms;
 	char moved[256];      /* the server that the session is on now; empty: where it was */
 	bool arriving;	      /* it may not be there yet */

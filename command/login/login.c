@@ -195,7 +195,10 @@ static int store_token(struct login *l)
 	if (ret == 0)
 		ret = ckx_token_keep(l->server.address, l->server.token);
 	if (ret == 0)
-		printf("The token of %s is stored.\n", l->text);
+		printf("The token of %s is stored%s.\n", l->text,
+		       strchr(l->server.address, ',') && !l->server.name[0]
+			       ? ", for this list as it is written: not for its servers alone"
+			       : "");
 	return ret;
 }
 

@@ -107,8 +107,13 @@ static int list_tokens(const struct request *r)
 	time_t now = time(NULL);
 	int ret = ck_token_file_read(r->path, text, &wrong);
 
-	if (ret == 0 && !r->own && access(r->path, F_OK) < 0)
+	if (ret == 0 && access(r->path, F_OK) < 0)
 		ret = -errno;
+	if (ret == -ENOENT && r->own) {
+		printf("There are no tokens: there is no %s. `cricket token add NAME` makes it.\n",
+		       r->path);
+		return CKX_OK;
+	}
 	if (ret < 0)
 		return report_error(r, ret, wrong);
 	strftime(today, sizeof(today), "%Y-%m-%d", gmtime(&now));

@@ -32,14 +32,14 @@ static void add_event(struct ck_timeline *t, const struct ckx_trace_line *l)
 	ck_timeline_end(t);
 }
 
-/* The number of events; -1: the file cannot be read. */
+/* The number of events; -errno: the file cannot be read. */
 static long convert_trace(FILE *in)
 {
 	struct ck_timeline timeline = {.bytes = NULL};
 	struct ckx_trace_line line;
 	char *bytes = NULL;
 	size_t room = 0;
-	long count;
+	long count, error;
 	ssize_t n;
 
 	fputs(CK_TIMELINE_HEAD, stdout);
@@ -51,8 +51,9 @@ static long convert_trace(FILE *in)
 		fwrite(timeline.bytes, 1, timeline.size, stdout);
 		ck_timeline_clear(&timeline);
 	}
+	error = ferror(in) ? -errno : 0;
 	fputs(CK_TIMELINE_TAIL, stdout);
-	count = ferror(in) ? -1 : (long)timeline.events;
+	count = error ? error : (long)timeline.events;
 	ck_timeline_free(&timeline);
 	free(bytes);
 	return count;
@@ -75,7 +76,7 @@ int ckx_trace(const struct ckx_command *self, int argc, char **argv)
 	if (in != stdin)
 		fclose(in);
 	if (count < 0)
-		return ckx_error("%s cannot be read", path);
+		return ckx_error("%s: %s", path, strerror((int)-count));
 	if (count == 0)
 		return ckx_error("%s contains no trace: run the program with CRICKET_TRACE=FILE",
 				 path);

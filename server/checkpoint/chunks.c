@@ -72,8 +72,9 @@ static int announce(const struct cks_chunks *c, int stream, struct cks_why *why)
 	int ret;
 
 	cks_piece_hash_print(&key, text);
-	ret = cks_stream_write(stream, json_pack("{s:I, s:I, s:s}", "memory", (json_int_t)c->count,
-						 "size", (json_int_t)c->size, "key", text));
+	ret = cks_stream_write(stream,
+			       json_pack("{s:I, s:I, s:s, s:b}", "memory", (json_int_t)c->count,
+					 "size", (json_int_t)c->size, "key", text, "alive", 1));
 	return ret < 0 ? cks_stream_failed(stream, ret, why) : cks_stream_result(stream, why);
 }
 

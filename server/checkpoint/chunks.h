@@ -2,7 +2,9 @@
  * server/checkpoint/chunks.h - device memory on its way from a worker's pool (pool_table.h) to the
  * pool of the worker that another server makes: chunks of 2 MiB, each with its hash.
  *
- *     {"memory": CHUNKS, "size": BYTES, "key": KEY}    the pool's file, and the key of the hashes
+ *     {"memory": CHUNKS, "size": BYTES, "key": KEY, "alive": true}
+ *                                                      the pool's file, and the key of the hashes
+ *                                                      {"alive": true}, any number of times
  *                                                      {"ok": true}: there is memory for it
  *     (records, and the last one)
  *

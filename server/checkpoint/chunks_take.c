@@ -27,7 +27,8 @@
 
 /* Pages of the file from @begin to @end, which the threads make. */
 struct pages {
-	char *bytes;
+	int file;
+	char *bytes; /* the same in memory */
 	uint64_t begin, end;
 	int errors[CKS_CREW_AHEAD];
 };
@@ -37,12 +38,15 @@ static void make_slice(void *data, size_t job)
 {
 	struct pages *p = data;
 	uint64_t at = p->begin + job * SLICE;
-	bool made = madvise(p->bytes + at, ck_min(SLICE, p->end - at), MADV_POPULATE_WRITE) == 0;
+	uint64_t size = ck_min(SLICE, p->end - at);
+	int ret = madvise(p->bytes + at, size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
 
-	p->errors[job % CKS_CREW_AHEAD] = made ? 0 : errno == EFAULT ? -ENOMEM : -errno;
+	if (ret == -EINVAL) /* of an older kernel */
+		ret = -posix_fallocate(p->file, (off_t)at, (off_t)size);
+	p->errors[job % CKS_CREW_AHEAD] = ret == -EFAULT ? -ENOMEM : ret;
 }
 
-static int make_pages(struct pages *p)
+static int make_pages(struct pages *p, struct cks_alive *alive)
 {
 	size_t count = (size_t)((p->end - p->begin + SLICE - 1) / SLICE);
 	struct cks_crew crew;
@@ -53,15 +57,16 @@ static int make_pages(struct pages *p)
 		cks_crew_release(&crew, ck_min(count, i + CKS_CREW_AHEAD));
 		cks_crew_wait(&crew, i);
 		ret = p->errors[i % CKS_CREW_AHEAD];
+		cks_stream_alive(alive);
 	}
 	cks_crew_end(&crew);
 	return ret;
 }
 
 /* The file has @size bytes then, *@bytes in memory; it had @old. */
-static int grow(int file, uint64_t old, uint64_t size, char **bytes)
+static int grow(int file, uint64_t old, uint64_t size, struct cks_alive *alive, char **bytes)
 {
-	struct pages p = {.begin = old, .end = size};
+	struct pages p = {.file = file, .begin = old, .end = size};
 	int ret = ftruncate(file, (off_t)size) < 0 ? -errno : 0;
 
 	if (ret < 0)
@@ -69,9 +74,7 @@ static int grow(int file, uint64_t old, uint64_t size, char **bytes)
 	p.bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (p.bytes == MAP_FAILED)
 		return -errno;
-	ret = make_pages(&p);
-	if (ret == -EINVAL) /* of an older kernel */
-		ret = -posix_fallocate(file, 0, (off_t)size);
+	ret = make_pages(&p, alive);
 	if (ret < 0)
 		munmap(p.bytes, size);
 	else
@@ -80,7 +83,8 @@ static int grow(int file, uint64_t old, uint64_t size, char **bytes)
 }
 
 /* Memory for all of the file at once: a lack of it shows before the program has to wait. */
-static int reserve(struct cks_chunks *c, uint64_t size, struct cks_why *why)
+static int reserve(struct cks_chunks *c, uint64_t size, struct cks_alive *alive,
+		   struct cks_why *why)
 {
 	uint64_t old = c->bytes ? c->size : 0, most = ck_available_memory();
 	char *bytes = NULL;
@@ -91,7 +95,7 @@ static int reserve(struct cks_chunks *c, uint64_t size, struct cks_why *why)
 	if (ret == 0 && c->file < 0)
 		ret = -errno;
 	if (ret == 0 && size > old)
-		ret = grow(c->file, old, size, &bytes);
+		ret = grow(c->file, old, size, alive, &bytes);
 	if (ret < 0)
 		return cks_why_set(why, -ret, "%llu MiB of host memory for the session: %m",
 				   (unsigned long long)size >> 20);
@@ -104,13 +108,15 @@ static int reserve(struct cks_chunks *c, uint64_t size, struct cks_why *why)
 	return 0;
 }
 
-static int take_announcement(struct cks_chunks *c, const json_t *json, struct cks_why *why)
+static int take_announcement(struct cks_chunks *c, int stream, const json_t *json,
+			     struct cks_why *why)
 {
 	json_int_t count = json_integer_value(json_object_get(json, "memory"));
 	json_int_t size = json_integer_value(json_object_get(json, "size"));
 	const char *text = json_string_value(json_object_get(json, "key"));
 	struct cks_piece_hash word;
 	struct cks_piece_key key;
+	struct cks_alive alive;
 	int ret;
 
 	if (!json_is_integer(json_object_get(json, "memory")) || count < 0 ||
@@ -120,7 +126,8 @@ static int take_announcement(struct cks_chunks *c, const json_t *json, struct ck
 	key = (struct cks_piece_key){.word = {word.sum[0], word.sum[1]}};
 	if (c->most > 0 && memcmp(&key, &c->key, sizeof(key)) != 0)
 		return cks_why_set(why, EBADMSG, "the other server sends another key");
-	ret = reserve(c, ck_max((uint64_t)size, c->size), why);
+	cks_stream_alive_begin(&alive, stream, json);
+	ret = reserve(c, ck_max((uint64_t)size, c->size), &alive, why);
 	if (ret == 0 && (ret = cks_chunks_set_count(c, (size_t)count, &key)) < 0)
 		cks_why_set(why, -ret, "%m");
 	return ret;
@@ -239,7 +246,7 @@ static int take_bytes(struct taking *t, uint32_t chunk, const struct cks_piece_h
 	int ret = ck_fd_read_full(t->stream, place_of(t, chunk), CHUNK);
 
 	if (ret < 0)
-		return cks_why_set(why, -ret, "the connection to the other server: %m");
+		return cks_stream_broken(ret, why);
 	ret = wait_compared(t, CKS_CREW_AHEAD - 1, why);
 	if (ret < 0)
 		return ret;
@@ -276,7 +283,7 @@ static int take_record(struct taking *t, bool *end, struct cks_why *why)
 	uint32_t chunk;
 
 	if (ret < 0)
-		return cks_why_set(why, -ret, "the connection to the other server: %m");
+		return cks_stream_broken(ret, why);
 	chunk = be32toh(head.chunk);
 	*end = head.kind == htobe32(END);
 	if (*end)
@@ -326,9 +333,9 @@ static int take_records(struct cks_chunks *c, int stream, struct cks_why *why)
 
 int cks_chunks_take(struct cks_chunks *c, int stream, const json_t *json, struct cks_why *why)
 {
-	int ret = take_announcement(c, json, why);
+	int ret = take_announcement(c, stream, json, why);
 
 	if (ret == 0 && (ret = cks_stream_write(stream, json_pack("{s:b}", "ok", 1))) < 0)
-		cks_why_set(why, -ret, "the connection to the other server: %m");
+		cks_stream_broken(ret, why);
 	return ret == 0 ? take_records(c, stream, why) : ret;
 }

@@ -29,7 +29,6 @@ CK_LOG_DEFINE("server");
 #define DIAL_MS 3000	/* a network that drops packets to the port delays the move so long */
 #define SHAKE_MS 4000	/* for a handshake: one end may be a stranger */
 #define ACCEPT_MS 15000 /* for all of them */
-#define QUIET_MS 60000	/* until a connection on which nothing moves is lost */
 
 /* Of a key that no certificate has: only the secret counts. */
 #define NO_PIN "sha256:0000000000000000000000000000000000000000000000000000000000000000"
@@ -55,7 +54,7 @@ static struct cks_lanes *make_lanes(struct ck_chan *chans[CKS_LANES], struct ck_
 		return NULL;
 	}
 	for (size_t i = 0; i < CKS_LANES; i++)
-		ck_chan_timeout(chans[i], QUIET_MS);
+		ck_chan_timeout(chans[i], CK_STREAM_QUIET_MS);
 	return cks_lanes_create(chans, tls);
 }
 

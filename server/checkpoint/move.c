@@ -20,6 +20,26 @@
 
 /* --- sending */
 
+int cks_move_watch(struct cks_move *v, json_int_t format, struct cks_why *why)
+{
+	int ret = v->watched ? 0 : cks_stream_watch_begin(&v->watch, v->stream, CK_STREAM_QUIET_MS);
+
+	if (ret < 0)
+		return cks_why_set(why, -ret, "a thread for the move: %m");
+	v->watched = true;
+	if (format >= CK_STREAM_ALIVE)
+		cks_stream_limit(v->stream, CK_STREAM_QUIET_MS);
+	return 0;
+}
+
+int cks_move_unwatch(struct cks_move *v, int ret, struct cks_why *why)
+{
+	bool still = v->watched && cks_stream_watch_end(&v->watch);
+
+	v->watched = false;
+	return still && ret < 0 ? cks_stream_broken(-ETIMEDOUT, why) : ret;
+}
+
 static int send_file(int dir, const char *name, void *data, struct cks_why *why)
 {
 	return cks_stream_send_file(*(const int *)data, dir, name, why);
@@ -68,8 +88,10 @@ static int send_worker(const struct cks_move *v, const char *images, struct cks_
 				.outside = &m->outside};
 	int ret = v->memory.count > 0 || v->rounds > 0 ? send_memory(v, why) : 0;
 
-	if (ret == 0 && (ret = cks_stream_write(v->stream, json_pack("{s:b}", "pages", 1))) < 0)
-		ret = cks_stream_failed(v->stream, ret, why);
+	if (ret == 0) {
+		ret = cks_stream_write(v->stream, json_pack("{s:b, s:b}", "pages", 1, "alive", 1));
+		ret = ret < 0 ? cks_stream_failed(v->stream, ret, why) : 0;
+	}
 	if (ret < 0)
 		return ret;
 	snprintf(log, sizeof(log), "%s/dump.log", images);
@@ -133,29 +155,29 @@ static int check_gpus(const json_t *json, const struct cks_manifest_gpu *here, s
 
 /* The sender's GPUs, lanes, and device memory as often as it comes; an older server sends none of
  * these. It ends with the pages. */
-static int receive_memory(int stream, struct cks_chunks *chunks,
-			  const struct cks_manifest_gpu *here, struct cks_lanes_door *door,
-			  struct cks_why *why)
+static int receive_memory(struct cks_arrival *a, struct cks_why *why)
 {
 	bool pages = false;
 	int ret = 0;
 
 	while (ret == 0 && !pages) {
-		json_t *json = cks_stream_read(stream, why);
+		json_t *json = cks_stream_read(a->stream, why);
 
 		if (!json)
 			return -EPIPE;
 		pages = json_is_true(json_object_get(json, "pages"));
 		if (json_object_get(json, "gpu"))
-			ret = check_gpus(json_object_get(json, "gpu"), here, why);
+			ret = check_gpus(json_object_get(json, "gpu"), a->here, why);
 		else if (json_object_get(json, "lanes"))
-			ret = cks_lanes_accept(door, stream, json, &chunks->lanes, why);
-		else if (!pages)
-			ret = cks_chunks_take(chunks, stream, json, why);
+			ret = cks_lanes_accept(a->door, a->stream, json, &a->chunks.lanes, why);
+		else if (pages)
+			cks_stream_alive_begin(&a->alive, a->stream, json);
+		else
+			ret = cks_chunks_take(&a->chunks, a->stream, json, why);
 		json_decref(json);
 	}
-	cks_lanes_close(door);
-	if (ret == 0 && !cks_chunks_complete(chunks))
+	cks_lanes_close(a->door);
+	if (ret == 0 && !cks_chunks_complete(&a->chunks))
 		ret = cks_why_set(why, EBADMSG, "the other server has not sent all memory");
 	return ret;
 }
@@ -206,25 +228,24 @@ static int receive_files(int stream, int dir, struct cks_manifest *m, struct cks
 	return ret;
 }
 
-int cks_move_receive(const char *criu, int stream, const struct cks_store *store,
-		     struct cks_chunks *chunks, const struct cks_manifest_gpu *here,
-		     struct cks_lanes_door *door, struct cks_why *why)
+int cks_move_receive(struct cks_arrival *a, struct cks_why *why)
 {
 	struct cks_manifest *m = calloc(1, sizeof(*m));
-	int ret = m ? receive_memory(stream, chunks, here, door, why)
-		    : cks_why_set(why, ENOMEM, "%m");
+	int ret = m ? receive_memory(a, why) : cks_why_set(why, ENOMEM, "%m");
 
 	if (ret == 0)
-		ret = receive_pages(criu, stream, store->part, why);
+		ret = receive_pages(a->criu, a->stream, a->store->part, why);
 	if (ret == 0) {
-		ret = receive_files(stream, store->dir, m, why);
+		ret = receive_files(a->stream, a->store->dir, m, why);
 		if (ret == 0)
-			ret = cks_pack_each(store->part, list_image, m, why);
+			ret = cks_pack_each(a->store->part, list_image, m, why);
 		if (ret == 0)
-			ret = cks_manifest_write(store->dir, m, why);
+			ret = cks_manifest_write(a->store->dir, m, why);
 		cks_manifest_free(m);
 	}
 	free(m);
+	if (ret == 0 && !cks_stream_waits(a->stream))
+		ret = cks_why_set(why, ECANCELED, "the other server has given the move up");
 	return ret;
 }
 
@@ -232,7 +253,9 @@ int cks_move_confirm(int stream, json_t *result)
 {
 	struct cks_why why;
 	int ret = cks_stream_write(stream, result);
-	json_t *said = ret == 0 ? cks_stream_read(stream, &why) : NULL;
+	/* one that has given up and gone has said so before */
+	bool reads = ret == 0 || ret == -EPIPE || ret == -ECONNRESET;
+	json_t *said = reads ? cks_stream_read(stream, &why) : NULL;
 
 	if (said)
 		ret = json_is_true(json_object_get(said, "ok")) ? 0 : -ECANCELED;

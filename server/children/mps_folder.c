@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "server/children/mps_folder.h"
 #include "util/util.h"
 
-#define CK_FOLDERS 100 /* names that are tried */
+#define CK_FOLDERS 10  /* names that are tried */
 #define CK_BASE_MAX 48 /* of the path that the folders are in */
 
 /* Where the folders are: systemd's folder of the unit, that of the user, /run or /tmp. */
@@ -69,11 +70,15 @@ static void clear_base(const char *base)
 int cks_mps_folder_make(uint32_t *number, char *out, size_t size)
 {
 	const char *base = find_base();
+	uint32_t name;
 
-	if (*number == 0)
+	if ((*number)++ == 0)
 		clear_base(base);
 	for (int i = 0; i < CK_FOLDERS; i++) {
-		snprintf(out, size, "%s/" CK_MPS_FOLDER "%d-%u", base, (int)getpid(), ++*number);
+		/* others can make files in /tmp, but not of all these names */
+		if (getrandom(&name, sizeof(name), 0) != sizeof(name))
+			return -EIO;
+		snprintf(out, size, "%s/" CK_MPS_FOLDER "%d-%08x", base, (int)getpid(), name);
 		if (mkdir(out, 0700) == 0)
 			return 0;
 		if (errno != EEXIST)

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Make a new folder with the mode 0700; its path is in @out. *@number is the last number of this
- * server's before, and its own then. The first one removes the leftovers of killed servers:
- * NVIDIA's server outlives its daemon. -errno. */
+/* Make a new folder with the mode 0700 and a name that others cannot guess; its path is in @out.
+ * *@number is the last number of this server's before, and its own then. The first one removes the
+ * leftovers of killed servers: NVIDIA's server outlives its daemon. -errno. */
 int cks_mps_folder_make(uint32_t *number, char *out, size_t size);
 /* With its files. */
 void cks_mps_folder_remove(const char *path);

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,9 +102,8 @@ static int try_usual(const char *path, void *own)
 	return dial_control(path, SUFFIX);
 }
 
-/* The server's control socket: at the given path, beside the given unix socket, or at the first of
- * the usual places. */
-static int find_server(const struct cks_options *o)
+/* At the given path, beside the given unix socket, or at the first of the usual places. */
+int cks_ctl_dial(const struct cks_options *o)
 {
 	const char *path = o->ctl_socket ? o->ctl_socket : o->unix_path;
 	const char *suffix = o->ctl_socket ? "" : SUFFIX;
@@ -115,21 +115,33 @@ static int find_server(const struct cks_options *o)
 	return fd;
 }
 
-json_t *cks_ctl_ask(int server, json_t *request, int pass)
+json_t *cks_ctl_await(int server, json_t *request, int pass, void (*meanwhile)(void *data),
+		      void *data, int ms)
 {
 	/* a descriptor travels with a byte, here a blank before the JSON */
 	int ret = pass >= 0 ? ck_fd_send(server, pass, " ", 1) : 0;
+	struct pollfd answered = {.fd = server, .events = POLLIN};
 	json_t *reply = NULL;
 	FILE *in;
 
 	if (ret == 0)
 		ret = cks_json_line_write(server, request);
 	json_decref(request);
+	if (ret == 0 && meanwhile) {
+		do {
+			meanwhile(data);
+		} while (poll(&answered, 1, ms) == 0);
+	}
 	if (ret == 0 && (in = fdopen(dup(server), "r")) != NULL) {
 		reply = json_loadf(in, JSON_DISABLE_EOF_CHECK, NULL);
 		fclose(in);
 	}
 	return reply;
+}
+
+json_t *cks_ctl_ask(int server, json_t *request, int pass)
+{
+	return cks_ctl_await(server, request, pass, NULL, NULL, -1);
 }
 
 static int print_reply(const struct cks_command *command, const json_t *reply)
@@ -159,7 +171,7 @@ int cks_ctl_main(const struct cks_command *commands, const struct cks_options *o
 	request = make_request(command, o->words + 1, o->word_count - 1);
 	if (!request)
 		return print_usage(command);
-	fd = find_server(o);
+	fd = cks_ctl_dial(o);
 	if (fd < 0) {
 		json_decref(request);
 		return 1;

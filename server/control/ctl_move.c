@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@
 #include "util/util.h"
 
 #define CK_RELAY_BLOCK ((size_t)1 << 20)
+#define CK_LEAVE_MS 5000 /* for the other end to end after a move */
 
 /* --- move: the sender's side */
 
@@ -92,6 +95,22 @@ static json_t *check_ready(int stream, json_t *request)
 	return error;
 }
 
+/* The other end may stand still. Whoever moves the session waits for it only so long. */
+static void leave_via(pid_t pid, bool moved)
+{
+	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+
+	if (ended.fd >= 0 && poll(&ended, 1, CK_LEAVE_MS) == 0) {
+		if (!moved)
+			kill(pid, SIGTERM);
+	} else {
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (ended.fd >= 0)
+		close(ended.fd);
+}
+
 json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *options)
 {
 	const char *via = json_string_value(json_object_get(request, "via"));
@@ -111,8 +130,7 @@ json_t *cks_ctl_move(int server, json_t *request, const struct cks_options *opti
 	else
 		reply = cks_ctl_ask(server, request, stream);
 	close(stream);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	leave_via(pid, json_is_true(json_object_get(reply, "ok")));
 	return reply;
 }
 
@@ -189,15 +207,62 @@ static int open_stream(int *stream, pid_t *relay)
 	return *stream < 0 ? -errno : 0;
 }
 
-/* Have the server restore from @folder, with its device memory in the file @pool (-1: in none), and
- * resume; the reply. *@name: the session, the caller's to free; NULL: there is none. */
-static json_t *restore_session(int server, const char *folder, int pool, char **name)
+/* Where a session comes. */
+struct place {
+	int server;
+	const struct cks_options *options;
+	struct cks_arrival arrival;
+};
+
+static bool takes_files(int dir)
+{
+	static const char name[] = "alive";
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 && unlinkat(dir, name, 0) == 0;
+}
+
+static bool answers(const struct cks_options *options)
+{
+	int fd = cks_ctl_dial(options);
+	json_t *reply;
+	bool answered;
+
+	if (fd < 0)
+		return false;
+	reply = cks_ctl_ask(fd, json_pack("{s:s}", "command", "sessions"), -1);
+	answered = reply != NULL;
+	json_decref(reply);
+	close(fd);
+	return answered;
+}
+
+/* While the session is restored, the program waits: it is worth that only as long as the server
+ * answers and the disk takes files. If one hangs, this does too. */
+static void say_alive(void *data)
+{
+	struct place *place = data;
+
+	if (takes_files(place->arrival.store->dir) && answers(place->options))
+		cks_stream_alive(&place->arrival.alive);
+}
+
+static json_t *ask_alive(struct place *place, json_t *request, int pass)
+{
+	return cks_ctl_await(place->server, request, pass, say_alive, place, CK_STREAM_ALIVE_MS);
+}
+
+/* Have the server restore it, with its device memory in a file, if there is any, and resume; the
+ * reply. *@name: the session, the caller's to free; NULL: there is none. */
+static json_t *restore_session(struct place *place, char **name)
 {
 	json_t *reply =
-		cks_ctl_ask(server,
-			    json_pack("{s:s, s:s, s:s, s:b}", "command", "restore", "directory",
-				      folder, "until", "resume", "received", 1),
-			    pool);
+		ask_alive(place,
+			  json_pack("{s:s, s:s, s:s, s:b}", "command", "restore", "directory",
+				    place->arrival.store->part, "until", "resume", "received", 1),
+			  place->arrival.chunks.file);
 	const char *session = json_string_value(json_object_get(reply, "session"));
 
 	*name = session ? strdup(session) : NULL;
@@ -206,31 +271,29 @@ static json_t *restore_session(int server, const char *folder, int pool, char **
 	if (!*name)
 		return reply;
 	json_decref(reply);
-	reply = cks_ctl_ask(server, json_pack("{s:s, s:s}", "command", "resume", "session", *name),
-			    -1);
+	reply = ask_alive(place, json_pack("{s:s, s:s}", "command", "resume", "session", *name),
+			  -1);
 	return reply ? reply : cks_control_error("the server has ended");
 }
 
 /* From the pages to the end of the exchange; the reply of `receive`. */
-static json_t *take_session(int server, int stream, const struct cks_options *options,
-			    const struct cks_store *store, const struct cks_manifest_gpu *here,
-			    struct cks_lanes_door *door)
+static json_t *take_session(struct place *place)
 {
-	struct cks_chunks chunks = CK_CHUNKS_NONE;
+	struct cks_arrival *arrival = &place->arrival;
 	struct cks_why why = {.text = ""};
 	char *name = NULL;
 	json_t *reply;
 	bool ends;
 	int ret;
 
-	if (cks_move_receive(options->criu, stream, store, &chunks, here, door, &why) < 0)
+	if (cks_move_receive(arrival, &why) < 0)
 		reply = cks_control_error("%s", why.text);
 	else
-		reply = restore_session(server, store->part, chunks.file, &name);
-	cks_lanes_close(door);
-	cks_chunks_free(&chunks); /* the session has it */
+		reply = restore_session(place, &name);
+	cks_lanes_close(arrival->door);
+	cks_chunks_free(&arrival->chunks); /* the session has it */
 	ends = !json_is_true(json_object_get(reply, "ok"));
-	ret = cks_move_confirm(stream, json_incref(reply));
+	ret = cks_move_confirm(arrival->stream, json_incref(reply));
 	if (ret < 0 && !ends) {
 		ends = ret == -ECANCELED;
 		json_decref(reply);
@@ -241,8 +304,9 @@ static json_t *take_session(int server, int stream, const struct cks_options *op
 			       "session, which ends unless its program comes (--keep)");
 	}
 	if (name && ends)
-		json_decref(cks_ctl_ask(
-			server, json_pack("{s:s, s:s}", "command", "end", "session", name), -1));
+		json_decref(cks_ctl_ask(place->server,
+					json_pack("{s:s, s:s}", "command", "end", "session", name),
+					-1));
 	free(name);
 	return reply;
 }
@@ -287,10 +351,15 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	struct cks_store store = {.dir = -1};
 	struct cks_manifest_gpu here = {.count = 0};
 	struct cks_lanes_door door = {.fd = -1};
+	struct place place = {.server = server,
+			      .options = options,
+			      .arrival = {.criu = options->criu,
+					  .store = &store,
+					  .chunks = CK_CHUNKS_NONE,
+					  .door = &door}};
 	char at[CK_ADDRESS_MAX] = "";
 	json_t *reply;
-	int stream = -1, ret;
-	bool known = false;
+	int *stream = &place.arrival.stream, ret;
 	pid_t relay;
 
 	/* the end of the connection ends it, and then it cleans up */
@@ -298,7 +367,7 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	ret = open_stream(&stream, &relay);
+	ret = open_stream(stream, &relay);
 	if (ret < 0) {
 		json_decref(request);
 		return cks_control_error("no process for the connection: %s", strerror(-ret));
@@ -306,21 +375,22 @@ json_t *cks_ctl_receive(int server, json_t *request, const struct cks_options *o
 	ret = cks_criu_check(options->criu, &why);
 	if (ret == 0)
 		ret = prepare_server(server, &here, at, &why);
-	known = ret == 0;
+	if (ret == 0)
+		place.arrival.here = &here;
 	if (ret >= 0)
 		ret = begin_folder(parent, &store, &why);
 	json_decref(request);
 	reply = ret < 0 ? cks_control_error("%s", why.text)
 			: json_pack("{s:b, s:i, s:i, s:o*}", "ok", 1, "format", CK_STREAM_FORMAT,
-				    "newest", CK_STREAM_GPUS, "lanes",
+				    "newest", CK_STREAM_ALIVE, "lanes",
 				    cks_lanes_listen(&door, at[0] ? at : NULL));
-	if (cks_stream_write(stream, json_incref(reply)) == 0 && ret == 0) {
+	if (cks_stream_write(*stream, json_incref(reply)) == 0 && ret == 0) {
 		json_decref(reply);
-		reply = take_session(server, stream, options, &store, known ? &here : NULL, &door);
+		reply = take_session(&place);
 	}
 	cks_lanes_close(&door);
 	cks_store_abandon(&store);
-	close(stream);
+	close(*stream);
 	if (relay > 0)
 		waitpid(relay, NULL, 0);
 	return reply;

@@ -10,7 +10,7 @@
 
 struct entry {
 	unsigned char session[16];
-	int64_t until; /* in ms of CLOCK_MONOTONIC; 0: free */
+	int64_t until; /* in ms of CLOCK_MONOTONIC; 0: free; INT64_MAX: it is about to leave */
 	char address[CK_ABSENT_ADDRESS];
 };
 
@@ -41,8 +41,8 @@ static struct entry *find_entry(const struct cks_absent_sessions *away,
 	return NULL;
 }
 
-void cks_absent_sessions_put(struct cks_absent_sessions *away, const unsigned char session[16],
-			     const char *address, uint64_t seconds)
+static void put_entry(struct cks_absent_sessions *away, const unsigned char session[16],
+		      const char *address, int64_t until)
 {
 	struct entry *e = find_entry(away, session);
 
@@ -51,8 +51,19 @@ void cks_absent_sessions_put(struct cks_absent_sessions *away, const unsigned ch
 		away->next = (away->next + 1) % CK_ABSENT_MAX;
 	}
 	memcpy(e->session, session, 16);
-	e->until = ck_now_ms() + (int64_t)seconds * 1000;
+	e->until = until;
 	snprintf(e->address, sizeof(e->address), "%s", address);
+}
+
+void cks_absent_sessions_leave(struct cks_absent_sessions *away, const unsigned char session[16])
+{
+	put_entry(away, session, "", INT64_MAX);
+}
+
+void cks_absent_sessions_put(struct cks_absent_sessions *away, const unsigned char session[16],
+			     const char *address, uint64_t seconds)
+{
+	put_entry(away, session, address, ck_now_ms() + (int64_t)seconds * 1000);
 }
 
 void cks_absent_sessions_remove(struct cks_absent_sessions *away, const unsigned char session[16])
@@ -64,9 +75,11 @@ void cks_absent_sessions_remove(struct cks_absent_sessions *away, const unsigned
 }
 
 const char *cks_absent_sessions_find(const struct cks_absent_sessions *away,
-				     const unsigned char session[16])
+				     const unsigned char session[16], bool *leaves)
 {
 	const struct entry *e = find_entry(away, session);
 
+	if (leaves)
+		*leaves = e && e->until == INT64_MAX;
 	return e ? e->address : NULL;
 }

@@ -8,6 +8,7 @@
 #ifndef CK_SERVER_DOOR_ABSENT_SESSIONS_H
 #define CK_SERVER_DOOR_ABSENT_SESSIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ struct cks_absent_sessions;
 struct cks_absent_sessions *cks_absent_sessions_create(void);
 void cks_absent_sessions_destroy(struct cks_absent_sessions *away);
 
+/* @session is about to leave, for any time until one of the next two. */
+void cks_absent_sessions_leave(struct cks_absent_sessions *away, const unsigned char session[16]);
+
 /* @session is away, for @seconds at most. @address: where its client finds it; empty: not known
  * yet. */
 void cks_absent_sessions_put(struct cks_absent_sessions *away, const unsigned char session[16],
@@ -28,8 +32,8 @@ void cks_absent_sessions_put(struct cks_absent_sessions *away, const unsigned ch
 /* It is here again, or has ended. */
 void cks_absent_sessions_remove(struct cks_absent_sessions *away, const unsigned char session[16]);
 
-/* NULL: it is not away; else its address, or "". */
+/* NULL: it is not away; else its address, or "". *@leaves: it is about to leave; may be NULL. */
 const char *cks_absent_sessions_find(const struct cks_absent_sessions *away,
-				     const unsigned char session[16]);
+				     const unsigned char session[16], bool *leaves);
 
 #endif

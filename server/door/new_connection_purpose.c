@@ -26,7 +26,7 @@ CK_LOG_DEFINE("server");
 #define CK_LOOK_MS 3	/* until a client whose GPUs are being looked at is considered again */
 #define CK_QUEUE_MS 100 /* until a client that waits for a session is considered again */
 
-/* The reply to a link whose session is on another server. */
+/* The reply to a link whose session is on another server, or about to leave. */
 struct moved {
 	ck_link_res res;
 	ck_link_moved where;
@@ -37,14 +37,17 @@ static bool_t code_moved(XDR *xdrs, struct moved *moved)
 	return xdr_ck_link_res(xdrs, &moved->res) && xdr_ck_link_moved(xdrs, &moved->where);
 }
 
-/* Closed without an answer, a client tries again. */
-static void answer_away(int fd, enum cks_connection_peek kind, const struct cks_peeked *p,
-			const char *address)
+/* Is its session away? Closed without an answer, a client tries again. */
+static bool answer_away(const struct cks_absent_sessions *away, int fd,
+			enum cks_connection_peek kind, const struct cks_peeked *p)
 {
+	bool leaves = false;
+	const char *address = away ? cks_absent_sessions_find(away, p->session, &leaves) : NULL;
 	struct moved moved = {.res.status = 3, .where.address = (char *)(uintptr_t)address};
 
-	if (kind == CK_PEEK_LINK && address[0])
+	if (address && kind == CK_PEEK_LINK && (address[0] || leaves))
 		cks_answer(fd, p, (xdrproc_t)code_moved, &moved);
+	return address;
 }
 
 /* Pass it to its session. True: keep it and ask the worker again. */
@@ -56,10 +59,8 @@ static bool join_session(struct cks_new_connection_list *l, struct cks_new_conne
 	ck_direct_res met = {.status = 1};
 	int ret;
 
-	if (l->away && cks_absent_sessions_find(l->away, p->session)) {
-		answer_away(f->fd, kind, p, cks_absent_sessions_find(l->away, p->session));
+	if (answer_away(l->away, f->fd, kind, p))
 		return false;
-	}
 	ret = cks_workers_join(l->admission.workers, p->session, f->fd);
 	cks_new_connection_set_joining(l, f, ret == -EAGAIN && now < f->deadline);
 	f->again = now + CK_JOIN_MS;
@@ -88,7 +89,7 @@ static bool join_with_secret(struct cks_new_connection_list *l, struct cks_new_c
 	int ret;
 
 	if (f->stage != CK_STAGE_PLAIN || ck_relayed_get(f->fd, NULL) ||
-	    (l->away && cks_absent_sessions_find(l->away, p->session)))
+	    (l->away && cks_absent_sessions_find(l->away, p->session, NULL)))
 		return cks_new_connection_unwrap(l, f, now);
 	ret = cks_workers_join(l->admission.workers, p->session, f->fd);
 	cks_new_connection_set_joining(l, f, ret == -EAGAIN && now < f->deadline);

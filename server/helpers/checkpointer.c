@@ -145,6 +145,9 @@ static int write_worker(struct cks_checkpoint_job *job, struct cks_move *move,
 		list_memory(job, job->keep, &m->file, (uint64_t)saved, pool);
 		return cks_checkpoint_save(job, m, gone, why);
 	}
+	ret = cks_move_watch(move, json_integer_value(json_object_get(request, "format")), why);
+	if (ret < 0)
+		return ret;
 	list_memory(job, true, &move->memory, (uint64_t)saved, pool);
 	return cks_move_send(move, m, gone, why);
 }
@@ -206,7 +209,7 @@ static int send_rounds(struct cks_move *move, struct cks_why *why)
 }
 
 /* What needs no pause of the program: checks of CRIU and of the GPUs, at both ends; connections. */
-static int prepare_ends(const struct cks_move *move, const json_t *request, struct cks_manifest *m,
+static int prepare_ends(struct cks_move *move, const json_t *request, struct cks_manifest *m,
 			struct cks_why *why)
 {
 	json_int_t format = json_integer_value(json_object_get(request, "format"));
@@ -216,6 +219,8 @@ static int prepare_ends(const struct cks_move *move, const json_t *request, stru
 	const json_t *lanes = json_object_get(request, "lanes");
 	int ret = driver && criu ? cks_criu_check(criu, why) : cks_why_set(why, EINVAL, "%m");
 
+	if (ret == 0)
+		ret = cks_move_watch(move, format, why);
 	if (ret == 0)
 		ret = cks_gpu_describe_all(driver, &m->gpu, why);
 	if (ret < 0 || format < CK_STREAM_GPUS)
@@ -244,6 +249,7 @@ static json_t *prepare_move(struct cks_move *move, pid_t pid, const json_t *requ
 		ret = send_rounds(move, &why);
 	move->job = later;
 	if (ret < 0) {
+		cks_move_unwatch(move, ret, &why);
 		cks_helper_answer(report_failure(&job, false, &why));
 		return NULL;
 	}
@@ -291,6 +297,7 @@ int cks_checkpointer_main(void)
 	job.pooled = pooled;
 	ret = folder ? cks_checkpoint_recover(&job, folder, filed, m, &gone, &why)
 		     : write_worker(&job, &move, request, m, &gone, &why);
+	ret = cks_move_unwatch(&move, ret, &why);
 	cks_helper_answer(ret == 0 ? report_success(m, &move) : report_failure(&job, gone, &why));
 	cks_memory_file_free(&move.memory);
 	cks_chunks_free(&chunks);

@@ -43,7 +43,8 @@ void cks_helper_answer(json_t *reply);
  * (checkpoint/lanes.h): of the exchange. It asks for rounds then, each with an answer: known and
  * pool (pool_table.h), where known is 0 if there was none. The request: criu, directory, driver,
  * pid, session, id, program, memory, table, saved and pool (server/processes/pool_table.h), keep,
- * replace (checkpoint.h), move: to the server that descriptor 4 leads to, instead of into a folder.
+ * replace (checkpoint.h), move: to the server that descriptor 4 leads to, instead of into a folder,
+ * and format of that exchange.
  * Or, after such a process was killed (checkpoint.h): recover: its folder, directory, pid, table,
  * filed, keep, pooled. Or, with only a folder to remove: remove; with only GPUs to describe:
  * describe, which is the driver, and criu. Returns the exit status.

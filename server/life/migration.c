@@ -191,7 +191,7 @@ static bool begin_leaving(struct cks_server *server, struct travel *travel,
 		return false;
 	travel->step = LEAVING;
 	s->left = CK_STAYS;
-	cks_absent_sessions_put(server->away, travel->session, "", travel_seconds(server));
+	cks_absent_sessions_leave(server->away, travel->session);
 	return true;
 }
 

@@ -182,13 +182,13 @@ void travel_write(struct cks_server *server, struct travel *travel, struct cks_s
 
 	travel_digits(travel->session, id);
 	helper.request = json_pack(
-		"{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:b, s:b, s:b, s:I, s:I, s:i}", "criu",
-		server->options->criu, "directory", travel->directory, "driver", server->driver,
-		"pid", (int)s->pid, "session", cks_session_name(s, name), "id", id, "program",
-		s->program, "memory", (json_int_t)s->suspension.bytes, "keep", travel->keeps,
-		"replace", travel->by_time, "move", travel->stream >= 0, "table",
+		"{s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:I, s:b, s:b, s:b, s:I, s:I, s:i, s:I}",
+		"criu", server->options->criu, "directory", travel->directory, "driver",
+		server->driver, "pid", (int)s->pid, "session", cks_session_name(s, name), "id", id,
+		"program", s->program, "memory", (json_int_t)s->suspension.bytes, "keep",
+		travel->keeps, "replace", travel->by_time, "move", travel->stream >= 0, "table",
 		(json_int_t)s->table, "saved", travel->pool >= 0 ? (json_int_t)s->known : 0, "pool",
-		s->pool_fd);
+		s->pool_fd, "format", travel->format);
 	s->written = !travel->keeps; /* its end is no accident */
 	travel->step = WRITING;
 	if (travel->live)

@@ -2,12 +2,13 @@
  * server/modules/answer_store.c - see answer_store.h.
  *
  * Several sessions may add to a file at once: each writes whole pairs at its end. A pair that is
- * there twice does no harm.
+ * there twice does no harm. Each identity has a folder of its own, answers/KEY.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,15 +31,68 @@ struct cks_answer_store {
 	size_t size;
 };
 
-/* Remove the least recently used files beyond the limit, except for one more, which is coming. */
-static void evict_files(int folder)
+/* An identity's folder, in @folder: a descriptor, or -1. */
+static int open_own(int folder, const char *key)
+{
+	return openat(folder, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static long count_files(int folder, const char *key)
 {
 	struct cks_cachefile *files = NULL;
-	long count = cks_cachedir_scan(folder, &files);
+	int own = open_own(folder, key);
+	long count = own < 0 ? 0 : cks_cachedir_scan(own, &files);
 
-	for (long i = CK_ANSWER_STORE_FILES - 1; i < count; i++)
-		cks_cachedir_remove(folder, &files[i].hash);
+	if (own >= 0)
+		close(own);
 	free(files);
+	return ck_max(count, 0L);
+}
+
+static void remove_oldest(int folder, const char *key)
+{
+	struct cks_cachefile *files = NULL;
+	int own = open_own(folder, key);
+	long count = own < 0 ? 0 : cks_cachedir_scan(own, &files);
+
+	if (count > 0)
+		cks_cachedir_remove(own, &files[count - 1].hash);
+	if (own >= 0)
+		close(own);
+	free(files);
+	unlinkat(folder, key, AT_REMOVEDIR); /* if it was the last one */
+}
+
+/* One file more is coming, of the identity with the folder @own. If there are too many, the
+ * identity that has most of them loses one: so none loses any to one that has more. */
+static void make_room(int folder, const char *own)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+	char loser[CK_HASH_TEXT] = "";
+	long total = 1, most = 0;
+	struct dirent *entry;
+	struct ck_hash hash;
+
+	while (list && (entry = readdir(list))) {
+		long count;
+
+		if (ck_hash_parse(entry->d_name, &hash) < 0)
+			continue;
+		count = count_files(folder, entry->d_name);
+		total += count;
+		count += count > 0 && strcmp(entry->d_name, own) == 0;
+		if (count > most) {
+			most = count;
+			ck_hash_print(&hash, loser);
+		}
+	}
+	if (list)
+		closedir(list);
+	else if (fd >= 0)
+		close(fd);
+	if (total > CK_ANSWER_STORE_FILES && most > 0)
+		remove_oldest(folder, loser);
 }
 
 static int open_folder(const char *cache_dir)
@@ -69,16 +123,23 @@ static void name_file(const struct ck_hash *identity, const char *program,
 }
 
 /* Open the file, for appending; 0 bytes if it is new. -errno */
-static int open_file(int folder, const char *name)
+static int open_file(int folder, const char *key, const char *name)
 {
 	const int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-	int fd = openat(folder, name, flags);
+	int own = open_own(folder, key), fd = own < 0 ? -1 : openat(own, name, flags), ret;
 
 	if (fd < 0 && errno == ENOENT) {
-		evict_files(folder);
-		fd = openat(folder, name, flags | O_CREAT, 0600);
+		if (own >= 0)
+			close(own);
+		make_room(folder, key);
+		mkdirat(folder, key, 0700);
+		own = open_own(folder, key);
+		fd = own < 0 ? -1 : openat(own, name, flags | O_CREAT, 0600);
 	}
-	return fd < 0 ? -errno : fd;
+	ret = fd < 0 ? -errno : fd;
+	if (own >= 0)
+		close(own);
+	return ret;
 }
 
 struct cks_answer_store *cks_answer_store_open(const char *cache_dir,
@@ -87,13 +148,14 @@ struct cks_answer_store *cks_answer_store_open(const char *cache_dir,
 {
 	struct cks_answer_store *answers = calloc(1, sizeof(*answers));
 	int folder = open_folder(cache_dir);
-	char name[CK_HASH_TEXT];
+	char key[CK_HASH_TEXT], name[CK_HASH_TEXT];
 	struct stat st;
 
 	if (!answers || folder < 0)
 		goto fail;
+	ck_hash_print(identity, key);
 	name_file(identity, program, world, name);
-	answers->fd = open_file(folder, name);
+	answers->fd = open_file(folder, key, name);
 	close(folder);
 	folder = -1;
 	if (answers->fd < 0)

@@ -14,7 +14,8 @@
 
 #include "util/hash.h"
 
-#define CK_ANSWER_STORE_FILES 256 /* files of all identities; the least recently used ones go */
+/* Files of all identities. Beyond, the one that has most loses its least recently used one. */
+#define CK_ANSWER_STORE_FILES 256
 
 struct cks_answer_store;
 

@@ -86,8 +86,10 @@ int cks_options_read(struct cks_options *o, const char *path)
 		if (ret == 0 && *text)
 			ret = take_line(o, &p, text);
 	}
-	if (ret == 0 && ferror(f))
-		ret = report_error(&p, "it cannot be read", strerror(errno));
+	if (ret == 0 && ferror(f)) {
+		ret = -errno;
+		fprintf(stderr, "cricket-rpc-server: --config %s: %s\n", p.path, strerror(-ret));
+	}
 	fclose(f);
 	return ret;
 }

@@ -29,9 +29,8 @@ int cks_option_wrong(char why[CK_OPTION_WHY], const char *format, ...)
 
 int cks_option_text(const char *value, void *out, char why[CK_OPTION_WHY])
 {
-	(void)why;
 	*(const char **)out = value;
-	return 0;
+	return *value ? 0 : cks_option_wrong(why, "it is empty");
 }
 
 int cks_option_path(const char *value, void *out, char why[CK_OPTION_WHY])
@@ -75,9 +74,15 @@ int cks_option_devices(const char *value, void *out, char why[CK_OPTION_WHY])
 	*(const char **)out = value;
 	if (strcmp(value, "none") == 0)
 		return 0;
-	return *value && strspn(value, "0123456789,") == strlen(value)
-		       ? 0
-		       : cks_option_wrong(why, "not a list of devices");
+	for (const char *at = value;; at++) {
+		size_t digits = strspn(at, "0123456789");
+
+		at += digits;
+		if (digits == 0 || (*at && *at != ','))
+			return cks_option_wrong(why, "not a list of devices");
+		if (!*at)
+			return 0;
+	}
 }
 
 /* Check it now: a worker that cannot parse it would refuse every client. */
@@ -154,7 +159,7 @@ int cks_option_nccl(const char *value, void *out, char why[CK_OPTION_WHY])
 int cks_option_log(const char *value, void *out, char why[CK_OPTION_WHY])
 {
 	(void)out;
-	if (ck_log_check(value) < 0)
+	if (!*value || ck_log_check(value) < 0)
 		return cks_option_wrong(why, "not a level, or a list of part:level");
 	return put_into_environment("CRICKET_LOG", value);
 }

@@ -92,6 +92,11 @@ bool cks_options_service_makes(FILE *out, const char *option, const char *path);
 int cks_options_wrong(FILE *out, const char *option, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* path_check.c: check paths that are given and that only workers and other processes use. -EINVAL:
+ * the server does not start with one. Printed on @out, as comments, or for NULL, as errors on
+ * stderr and warnings in the log. */
+int cks_options_check_paths(const struct cks_options *options, FILE *out);
+
 /* Add an option to those that are given. @origin: see struct cks_given. -EINVAL, printed. */
 int cks_options_give(struct cks_options *options, size_t index, const char *value,
 		     const char *origin);

@@ -41,7 +41,9 @@ static int read_token(FILE *f, struct cks_token *token, unsigned int *line)
 	if (fstat(fileno(f), &token->file) < 0)
 		return -errno;
 	n = fread(token->text, 1, sizeof(token->text) - 1, f);
-	if (ferror(f) || !feof(f))
+	if (ferror(f))
+		return S_ISDIR(token->file.st_mode) ? -EISDIR : -EIO;
+	if (!feof(f))
 		return -EFBIG;
 	token->text[n] = '\0';
 	ret = ck_token_file_check(token->text, n, line);

@@ -91,7 +91,7 @@ static bool files_are_valid(const struct cks_options *options)
 		return false;
 	if (wrong)
 		fprintf(stderr, "cricket-rpc-server: --worker-users: %s\n", wrong);
-	return !wrong;
+	return !wrong && cks_options_check_paths(options, NULL) == 0;
 }
 
 /* The exit status of --show-config. */

@@ -123,7 +123,8 @@ static int check_files(const struct cks_options *o, FILE *out)
 int cks_start_check(const struct cks_options *options, FILE *out)
 {
 	static int (*const checks[])(const struct cks_options *o, FILE *out) = {
-		check_users, check_files, cks_listeners_check, check_tls, check_driver,
+		check_users,	     check_files, cks_options_check_paths,
+		cks_listeners_check, check_tls,	  check_driver,
 	};
 	int ret = 0;
 

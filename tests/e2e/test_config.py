@@ -68,6 +68,8 @@ def test_it_counts_tokens_and_identities_and_checks_their_files(tmp_path):
     (["--checkpoint-dir", "/etc/passwd", "--checkpoint-every", "1h"], "checkpoint-dir: /etc/passwd: not a folder that is"),
     (["--tls-cert", "/no/such", "--tls-key", "/no/such"], "tls-cert, tls-key: /no/such: No such file"),
     (["--driver", "/no/such.so"], "driver: /no/such.so: /no/such.so: cannot open shared object file"),
+    (["--client-files", "/no/such"], "client-files: /no/such: No such file"), (["--client-files", "/etc/passwd"], "client-files: /etc/passwd: Not a directory"),
+    (["--nccl", "/no/such.so"], "nccl: /no/such.so: No such file"), (["--nccl", "{tmp}"], "nccl: {tmp}: Is a directory"),
 ])
 def test_what_a_start_refuses_is_marked_as_wrong(options, words, tmp_path):
     """By both: the same options without --show-config end with an error too."""
@@ -80,6 +82,24 @@ def test_what_a_start_refuses_is_marked_as_wrong(options, words, tmp_path):
     own = [] if "--unix" in options else ["--unix", tmp_path / "own"]
     start = run([SERVER, *options, *own], clean_env(), timeout=60)
     assert start.status in (1, 2), start.err
+
+
+@pytest.mark.parametrize("option, value, words", [
+    ("criu", "/no/criu", "/no/criu: No such file or directory: checkpoints fail"), ("criu", "no-such-program", "no-such-program: No such file"),
+    ("criu", "{tmp}", "{tmp}: Is a directory: checkpoints fail"), ("cache-dir", "/etc/passwd", "/etc/passwd: Not a directory: the server keeps no modules"),
+    ("confine", "/usr:/no/such:/etc", "/no/such: No such file or directory: workers that start before"),
+])
+def test_a_path_that_may_appear_later_is_a_warning(option, value, words, tmp_path):
+    value, words = value.format(tmp=tmp_path), words.format(tmp=tmp_path)
+    result = show("--driver", "emu", f"--{option}", value)
+    if "no Landlock" in result.err:
+        pytest.skip("this kernel has no Landlock")
+    assert result.status == 0 and f"# {option}: {words}" in result.out, result.out + result.err
+    server = Server(tmp_path / "server", f"--{option}", value)
+    try:
+        assert f"WARNING: --{option} {words}" in server.log()
+    finally:
+        server.stop()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
@@ -135,7 +155,9 @@ def test_a_wrong_line_is_named(text, words, tmp_path):
     (["--confine", "here"], "--confine here: not none"), (["--worker-users", "0"], "--worker-users 0: not FIRST-LAST"),
     (["--cache-size", "big"], "--cache-size big: not a size"), (["--cache-size", "1X"], "--cache-size 1X: not a size"),
     (["--policy", "/no/such"], "--policy: /no/such: No such file"), (["--check-policy", "/usr"], "/usr: Is a directory"),
-    (["--token-file", "/usr"], "--token-file: /usr: "), (["--config", "/usr"], "/usr:0: it cannot be read: Is a directory"),
+    (["--token-file", "/usr"], "--token-file: /usr: Is a directory"), (["--config", "/usr"], "--config /usr: Is a directory"),
+    (["--driver", ""], "--driver : it is empty"), (["--criu", ""], "--criu : it is empty"), (["--m3", ""], "--m3 : it is empty"),
+    (["--log", ""], "--log : not a level"), (["--log", "info,"], "--log info,: not a level"), (["--warm-devices", "0,"], "--warm-devices 0,: not a list"),
     (["--new-token", "a", "b"], "b: unexpected argument"), (["--checkpoint-dir", "/x"], "--checkpoint-every, --checkpoint-dir: must be given"),
     (["stray"], "stray: unexpected argument"), (["--config", "/no/such"], "--config /no/such: No such file"),
 ])

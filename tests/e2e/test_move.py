@@ -6,6 +6,8 @@ import shlex
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -84,6 +86,35 @@ def test_the_command_says_why_a_session_does_not_move(servers, start_program, tm
     assert done.returncode == 1 and "there is no session s99" in done.stderr
     assert command("-s", first.address("unix"), "s1").returncode == 2
     assert command("-s", "gpuhost", "s1", "there").returncode == 1
+
+
+def criu_that_waits(folder):
+    """A CRIU that restores only when FOLDER/go is there; FOLDER/reached: it would."""
+    folder.mkdir()
+    program = folder / "criu"
+    program.write_text(f"""#!/bin/sh
+        if [ "$1" = restore ]; then touch {folder}/reached; while [ ! -e {folder}/go ]; do sleep 0.05; done; fi
+        exec {criu()} "$@"
+        """)
+    program.chmod(0o700)
+    return program
+
+
+def test_a_program_waits_for_a_session_that_leaves_for_longer_than_for_a_connection(servers, start_program, expected, tmp_path):
+    first = servers("first", "--keep", "10")
+    second = servers("second", program=criu_that_waits(tmp_path / "gate"))
+    program = start_program(first.address("tcp"))
+    program.go_on()
+    via = receiver(second, tmp_path, tmp_path / "gate" / "criu")
+    with ThreadPoolExecutor() as pool:
+        moving = pool.submit(move, first, second.address("tcp"), via)
+        wait_until((tmp_path / "gate" / "reached").exists, 60, "the other server restores it")
+        until = time.monotonic() + 14
+        wait_until(lambda: time.monotonic() > until, 60, "its time is over")
+        (tmp_path / "gate" / "go").touch()
+        assert moving.result().returncode == 0, moving.result().stderr
+    assert program.end() == 0 and program.result == expected, program.errors
+    assert "is being moved or written: CUDA calls wait\n" in program.errors
 
 
 @pytest.mark.parametrize("kind", ["no receiver", "not one", "no CRIU", "other program", "no room", "no folder"])

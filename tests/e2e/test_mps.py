@@ -145,6 +145,16 @@ def test_sessions_of_one_identity_have_one_daemon_and_others_none(mps):
     assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25" in environment and f"CUDA_MPS_LOG_DIRECTORY={folder}" in environment
 
 
+def test_names_that_others_have_taken_are_not_in_the_way(mps):
+    """Without a folder for the server at runtime, the folders are in /tmp, where others can guess its process id."""
+    server = mps()
+    for number in range(200):
+        (pathlib.Path(server.run.name) / f"cricket-mps-{server.server.process.pid}-{number}").mkdir()
+    program = server.start()
+    assert ask(program, "use") == 0 and len(server.folders()) == 201
+    finish(program)
+
+
 def test_a_program_can_ask_for_a_part_of_the_multiprocessors(mps):
     server = mps()
     assert ask(server.start(CRICKET_SM="13%"), "sms") == SMS * 13 // 100

@@ -172,6 +172,13 @@ def test_root_sets_up_the_service(tmp_path):
 
 # --- cricket token
 
+def test_a_list_that_is_not_there_is_named(home):
+    done = cricket(home, "token", "list")
+    assert done.returncode == 0 and re.fullmatch(r"There are no tokens: there is no /.*\. `cricket token add NAME` makes it\.\n", done.stdout), done.stdout
+    assert cricket(home, "token", "add", "alice").returncode == 0
+    assert cricket(home, "token", "list").stdout.splitlines()[1].split()[0] == "alice"
+
+
 def test_tokens_are_added_listed_and_revoked_while_a_server_runs(tmp_path, home, client):
     tokens = tmp_path / "tokens"
     alice = cricket(home, "token", "add", "alice", "-f", tokens).stdout.strip()

@@ -103,7 +103,7 @@ static void parts_of_pairs_are_refused_and_not_read(void **state)
 	assert_int_equal(cks_answer_store_add(a, bytes, CK_ANSWER), 0);
 	cks_answer_store_close(a);
 	/* as a full disk may leave it */
-	snprintf(command, sizeof(command), "for f in %s/answers/*; do printf x >> $f; done", dir);
+	snprintf(command, sizeof(command), "for f in %s/answers/*/*; do printf x >> $f; done", dir);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(kept(&me, "app", &world), CK_ANSWER);
 }
@@ -135,11 +135,40 @@ static void the_number_of_files_is_bounded(void **state)
 		snprintf(program, sizeof(program), "app%d", i);
 		cks_answer_store_close(opened(&me, program, &world));
 	}
-	snprintf(command, sizeof(command), "ls %s/answers | wc -l", dir);
+	snprintf(command, sizeof(command), "ls -d %s/answers/*/* | wc -l", dir);
 	f = popen(command, "r");
 	assert_int_equal(fscanf(f, "%u", &count), 1);
 	pclose(f);
 	assert_int_equal(count, CK_ANSWER_STORE_FILES);
+}
+
+static void keep_one(const struct ck_hash *identity, const char *program)
+{
+	struct cks_answer_store *a = opened(identity, program, &world);
+	char pair[CK_ANSWER] = {0};
+
+	assert_int_equal(cks_answer_store_add(a, pair, sizeof(pair)), 0);
+	cks_answer_store_close(a);
+}
+
+static void an_identity_removes_no_answers_of_one_that_has_fewer(void **state)
+{
+	char program[32];
+
+	(void)state;
+	keep_one(&me, "app");
+	keep_one(&me, "app2");
+	for (int i = 0; i < CK_ANSWER_STORE_FILES + 10; i++) {
+		snprintf(program, sizeof(program), "app%d", i);
+		keep_one(&other, program);
+	}
+	assert_int_equal(kept(&me, "app", &world), CK_ANSWER);
+	assert_int_equal(kept(&me, "app2", &world), CK_ANSWER);
+	assert_int_equal(kept(&other, program, &world), CK_ANSWER);
+	assert_int_equal(kept(&other, "app0", &world), 0);
+	/* one that comes when all is full gets room too */
+	keep_one(&world, "app");
+	assert_int_equal(kept(&world, "app", &world), CK_ANSWER);
 }
 
 static void without_a_folder_nothing_is_kept(void **state)
@@ -163,6 +192,7 @@ int main(void)
 		answers_test(parts_of_pairs_are_refused_and_not_read),
 		answers_test(a_file_is_bounded),
 		answers_test(the_number_of_files_is_bounded),
+		answers_test(an_identity_removes_no_answers_of_one_that_has_fewer),
 		cmocka_unit_test(without_a_folder_nothing_is_kept),
 	};
 

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,10 +133,15 @@ static void send_and_take(struct talk *t, const char *name)
 static void test_a_session_for_other_gpus_is_refused_at_once(void **state)
 {
 	struct cks_manifest_gpu *here = calloc(1, sizeof(*here));
-	struct cks_chunks chunks = CK_CHUNKS_NONE;
 	struct cks_store store = {.dir = -1};
 	struct cks_lanes_door door = {.fd = -1};
 	struct talk *t = *state;
+	struct cks_arrival arrival = {.criu = "/bin/false",
+				      .stream = t->ends[1],
+				      .store = &store,
+				      .chunks = CK_CHUNKS_NONE,
+				      .here = here,
+				      .door = &door};
 
 	assert_non_null(here);
 	strcpy(here->machine, "x86_64");
@@ -145,16 +151,12 @@ static void test_a_session_for_other_gpus_is_refused_at_once(void **state)
 					  json_pack("{s:o}", "gpu", cks_manifest_gpu_json(here))),
 			 0);
 	here->version = 12080;
-	assert_int_equal(cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &door,
-					  &t->place.why),
-			 -EXDEV);
+	assert_int_equal(cks_move_receive(&arrival, &t->place.why), -EXDEV);
 	assert_non_null(strstr(t->place.why.text, "version 13000; here is emu, 12080"));
 	assert_int_equal(cks_stream_write(t->ends[0], json_pack("{s:{s:i}}", "gpu", "version", 1)),
 			 0);
-	assert_int_equal(cks_move_receive("/bin/false", t->ends[1], &store, &chunks, here, &door,
-					  &t->place.why),
-			 -EBADMSG);
-	assert_int_equal(chunks.count, 0);
+	assert_int_equal(cks_move_receive(&arrival, &t->place.why), -EBADMSG);
+	assert_int_equal(arrival.chunks.count, 0);
 	free(here);
 }
 
@@ -215,6 +217,92 @@ static void test_a_result_counts_when_the_sender_has_confirmed_it(void **state)
 	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), -EPIPE);
 }
 
+static void test_the_last_word_of_a_sender_that_has_gone_counts(void **state)
+{
+	struct talk *t = *state;
+
+	cks_stream_write(t->ends[0], json_pack("{s:b}", "ok", 0));
+	assert_false(cks_stream_waits(t->ends[1]));
+	hang_up(t);
+	assert_int_equal(cks_move_confirm(t->ends[1], json_pack("{s:b}", "ok", 1)), -ECANCELED);
+}
+
+/* --- a receiver that stands still, and one that is slow */
+
+static void test_a_receiver_that_says_nothing_ends_the_exchange(void **state)
+{
+	struct talk *t = *state;
+
+	cks_stream_limit(t->ends[0], 100);
+	assert_int_equal(cks_stream_result(t->ends[0], &t->place.why), -EPIPE);
+	assert_non_null(strstr(t->place.why.text, "stood still"));
+}
+
+#define SLOW_BLOCK ((size_t)64 << 10)
+#define SLOW_BLOCKS 60
+#define SLOW_MS 50
+
+static void *take_slowly(void *data)
+{
+	static char block[SLOW_BLOCK];
+	struct talk *t = data;
+
+	for (int i = 0; i < SLOW_BLOCKS; i++) {
+		usleep(SLOW_MS * 1000);
+		ck_fd_read_full(t->ends[1], block, sizeof(block));
+	}
+	return NULL;
+}
+
+static void test_a_receiver_that_takes_nothing_ends_the_exchange(void **state)
+{
+	char *bytes = calloc(1, 1 << 20);
+	struct cks_stream_watch watch;
+	struct talk *t = *state;
+
+	assert_non_null(bytes);
+	assert_int_equal(cks_stream_watch_begin(&watch, t->ends[0], 100), 0);
+	assert_int_equal(ck_fd_write_full(t->ends[0], bytes, 1 << 20), -EPIPE);
+	assert_true(cks_stream_watch_end(&watch));
+	free(bytes);
+}
+
+/* All of it takes longer than the limit. */
+static void test_a_slow_receiver_gets_all(void **state)
+{
+	char *bytes = calloc(SLOW_BLOCKS, SLOW_BLOCK);
+	struct cks_stream_watch watch;
+	struct talk *t = *state;
+	pthread_t thread;
+
+	assert_non_null(bytes);
+	assert_int_equal(cks_stream_watch_begin(&watch, t->ends[0], SLOW_BLOCKS * SLOW_MS / 2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_slowly, t), 0);
+	assert_int_equal(ck_fd_write_full(t->ends[0], bytes, SLOW_BLOCKS * SLOW_BLOCK), 0);
+	pthread_join(thread, NULL);
+	assert_false(cks_stream_watch_end(&watch));
+	free(bytes);
+}
+
+static void test_a_receiver_says_that_it_is_at_work(void **state)
+{
+	struct talk *t = *state;
+	json_t *asks = json_pack("{s:b}", "alive", 1), *older = json_object();
+	struct cks_alive alive;
+
+	cks_stream_alive_begin(&alive, t->ends[1], older);
+	cks_stream_alive(&alive);
+	assert_true(cks_stream_waits(t->ends[0]));
+	cks_stream_alive_begin(&alive, t->ends[1], asks);
+	cks_stream_alive(&alive);
+	assert_false(cks_stream_waits(t->ends[0]));
+	cks_stream_write(t->ends[1], json_pack("{s:b, s:s}", "ok", 0, "error", "no room"));
+	assert_int_equal(cks_stream_result(t->ends[0], &t->place.why), -EREMOTEIO);
+	assert_non_null(strstr(t->place.why.text, "no room"));
+	json_decref(asks);
+	json_decref(older);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -229,6 +317,11 @@ int main(void)
 		TEST(test_a_name_that_leads_elsewhere_is_refused),
 		TEST(test_a_file_that_ends_early_is_an_error),
 		TEST(test_a_result_counts_when_the_sender_has_confirmed_it),
+		TEST(test_the_last_word_of_a_sender_that_has_gone_counts),
+		TEST(test_a_receiver_that_takes_nothing_ends_the_exchange),
+		TEST(test_a_receiver_that_says_nothing_ends_the_exchange),
+		TEST(test_a_slow_receiver_gets_all),
+		TEST(test_a_receiver_says_that_it_is_at_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,16 @@
 #define IOV_CHUNK 1024 /* the kernel takes no more pieces in one call */
 #define RECV_FDS 4     /* room for more than the one expected, so that extra ones can be closed */
 
+/* Has a read waited for as long as the socket may wait (SO_RCVTIMEO)? */
+static bool has_waited(int fd)
+{
+	struct timeval limit = {.tv_sec = 0};
+	socklen_t size = sizeof(limit);
+
+	return getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &size) == 0 &&
+	       (limit.tv_sec > 0 || limit.tv_usec > 0) && !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
 /* After a failed call: 0 when it should be tried again (having waited if needed), else -errno. */
 static int retry_or_error(int fd, short events)
 {
@@ -27,6 +37,8 @@ static int retry_or_error(int fd, short events)
 		return 0;
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
 		return -errno;
+	if (events == POLLIN && has_waited(fd))
+		return -ETIMEDOUT;
 	if (poll(&poll_fd, 1, -1) < 0 && errno != EINTR)
 		return -errno;
 	return 0;

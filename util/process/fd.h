@@ -16,7 +16,8 @@ bool ck_fd_is(int fd, dev_t dev, ino_t ino);
 
 /*
  * Read exactly `size` bytes, waiting for them on a non-blocking descriptor too. -ENODATA: the
- * other end closed before the first byte; -ECONNRESET: it closed in the middle.
+ * other end closed before the first byte; -ECONNRESET: it closed in the middle; -ETIMEDOUT: nothing
+ * came within the limit of a socket that has one (SO_RCVTIMEO).
  */
 int ck_fd_read_full(int fd, void *data, size_t size);
 
