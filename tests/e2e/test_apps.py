@@ -11,7 +11,7 @@ import pytest
 from conftest import DRIVER, EXPECTED, KIND, ROOT, TRANSPORTS, client_env, run
 
 NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
-SUFFIXES = {"arrays": ("",), "bystanders": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",),
+SUFFIXES = {"arrays": ("",), "bystanders": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",), "graph_threads": ("",),
             "rdc": ("", "_shared", "_ptx")}
 BUILDS = [(name, name + suffix) for name in NAMES
           for suffix in SUFFIXES.get(name, ("", "_shared"))]
@@ -20,7 +20,7 @@ BUILDS = [(name, name + suffix) for name in NAMES
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_calls", "managed_during", "managed_hints", "managed_io", "managed_parts", "managed_signals"}
 # What these do needs several threads, of their own or of the client.
-THREADS = {"async_copies", "bystanders", "graph_host_memory", "graph_modes", "graphs", "host_functions", "last_words", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
+THREADS = {"async_copies", "bystanders", "graph_host_memory", "graph_modes", "graph_threads", "graphs", "host_functions", "last_words", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
            "managed_parts", "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls",
            "stream_values", "streams_events", "threads_order"}
 # One of each kind, for make check-quick.
