@@ -68,6 +68,13 @@ def test_a_capture_takes_a_fill_of_memory_that_does_not_exist(run_app, transport
     assert (result.status, result.out) == (0, "a fill of 4096 bytes nowhere was captured\n"), result.err
 
 
+@pytest.mark.parametrize("transport", ("direct", *TRANSPORTS))
+def test_a_graph_is_not_destroyed_while_a_stream_is_captured_into_it(server, app, direct_env, transport):
+    env = direct_env if transport == "direct" else client_env(server.address(transport))
+    result = run([app("graph_threads"), "early"], env)
+    assert (result.status, result.out) == (0, "destroyed early: error 1, 0 wrong\n"), result.err
+
+
 @pytest.mark.threads
 def test_a_copy_of_what_two_copies_of_its_graph_have_written_is_refused(server, app):
     """Over sockets: a mirror is the memory of one copy."""

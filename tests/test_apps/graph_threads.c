@@ -1,6 +1,7 @@
 /*
  * tests/test_apps/graph_threads.c - threads whose graphs and nodes end while those of other threads
- * begin: each thread has graphs of its own, and keeps them.
+ * begin: each thread has graphs of its own, and keeps them. With an argument: a graph that is to be
+ * destroyed while a stream is captured into it.
  */
 #define MORE_DRIVER_CALLS(X)                                                                       \
 	X(cuGraphCreate, (CUgraph *, unsigned int))                                                \
@@ -9,6 +10,8 @@
 	X(cuGraphDestroyNode, (CUgraphNode))                                                       \
 	X(cuGraphGetNodes, (CUgraph, CUgraphNode *, size_t *))                                     \
 	X(cuGraphNodeGetType, (CUgraphNode, CUgraphNodeType *))                                    \
+	X(cuStreamBeginCaptureToGraph, (CUstream, CUgraph, const CUgraphNode *,                    \
+					const CUgraphEdgeData *, size_t, CUstreamCaptureMode))     \
 	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                         \
 	X(cuStreamWaitEvent, (CUstream, CUevent, unsigned int))                                    \
 	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                \
@@ -122,7 +125,28 @@ static void run(const char *what, void *(*routine)(void *))
 	printf("%s: %d wrong\n", what, wrong);
 }
 
-int main(void)
+static void destroy_early(void)
+{
+	CUgraph graph, same;
+	CUdeviceptr memory;
+	CUstream stream;
+	CUresult err;
+
+	CHECK(cu.cuCtxSetCurrent(context));
+	CHECK(cu.cuMemAlloc_v2(&memory, 64));
+	CHECK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	CHECK(cu.cuGraphCreate(&graph, 0));
+	CHECK(cu.cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0,
+					     CU_STREAM_CAPTURE_MODE_RELAXED));
+	CHECK(cu.cuMemsetD8Async(memory, 1, 64, stream));
+	err = cu.cuGraphDestroy(graph);
+	CHECK(cu.cuStreamEndCapture(stream, &same));
+	only_node(graph, CU_GRAPH_NODE_TYPE_MEMSET);
+	CHECK(cu.cuGraphDestroy(graph));
+	printf("destroyed early: error %d, %d wrong\n", (int)err, wrong + (same != graph));
+}
+
+int main(int argc, char **argv)
 {
 	CUdevice device;
 
@@ -131,6 +155,11 @@ int main(void)
 	CHECK(cu.cuInit(0));
 	CHECK(cu.cuDeviceGet(&device, 0));
 	CHECK(cu.cuDevicePrimaryCtxRetain(&context, device));
+	(void)argv;
+	if (argc > 1) {
+		destroy_early();
+		return 0;
+	}
 	run("nodes", change_nodes);
 	run("captures", capture_graphs);
 	return 0;
