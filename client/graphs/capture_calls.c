@@ -48,7 +48,7 @@ static CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, const s
 	if (ckc_capturing(s))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	err = send_begin(ctx, s, into);
-	return err ? err : ckc_capture_note(s, mode, into->graph != NULL);
+	return err ? err : ckc_capture_note(s, mode, into->graph ? into->graph->object.id : 0);
 }
 
 CK_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)

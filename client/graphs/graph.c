@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "client/graphs/graph.h"
+#include "client/objects/capture.h"
+#include "client/objects/capture_list.h"
 #include "client/graphs/state.h"
 #include "client/copy/mirror.h"
 
@@ -208,6 +210,8 @@ CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 	if (graph->inside) /* it is destroyed with its node */
 		return CUDA_ERROR_INVALID_VALUE;
 	id = graph->object.id;
+	if (ckc_captures_any() && ckc_capture_fills(id))
+		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(lists_lock());
 	forget_graph(graph);
 	ck_unlock(lists_lock());

@@ -6,7 +6,9 @@
  * and last page may also contain other memory of the program, such as neighbours in the heap; it is
  * exchanged along with them.
  *
- * A page of the shared file would break CUDA's rules for fork, so the child gets private pages.
+ * A page of the shared file would break CUDA's rules for fork, so the child gets private pages. It
+ * copies them itself, because the locks of the C library are in order there. The parent's fork
+ * returns after that, or the child would copy what the parent writes next.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,9 +23,7 @@
 #include "client/managed/page_allocator.h"
 #include "client/memory/adopt.h"
 #include "client/memory/pinned.h"
-#include "client/memory/state.h"
 #include "client/link/hooks.h"
-#include "client/link/session_list.h"
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/page.h"
@@ -35,6 +35,7 @@ CK_LOG_DEFINE("client");
 #define PIECE ((size_t)2 << 20)		 /* exchanged at a time; blocks writers */
 #define COPIED_AT_FORK ((size_t)4 << 20) /* the child gets larger memory copy-on-write */
 #define LATE_NS 1000000000u		 /* a fault may be handled this long after the exchange */
+#define COPY_NS 1000000000u		 /* a child that has not copied by then has been stopped */
 #define PAUSE_NS 20000
 
 /* An exchanged range. */
@@ -44,35 +45,35 @@ struct ckc_adopted {
 	struct ckc_adopted *next;
 };
 
-static struct ckc_adoptions *get_adoptions(void)
-{
-	return &ckc_client_current()->memory->adoptions;
-}
+/* Of the process, as its pages are, whichever session they are registered with. */
+static struct {
+	struct ck_mutex lock;
+	struct ckc_adopted *list;
+	/* The current or last exchange, for the fault handler; moved_ns is 0 during it. */
+	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
+	_Atomic bool *copied; /* shared with the child of a fork; NULL: no memory for that */
+} adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)};
 
-/* These two run in a signal handler; the process's session exists by then. */
-static bool retry_fault(const struct ckc_adoptions *all, uint64_t address)
+static void pause_briefly(void)
 {
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-	uint64_t end;
 
-	if (address < all->moving_lo || address >= all->moving_hi)
-		return false;
-	end = all->moved_ns;
-	if (end && ck_now_ns() - end > LATE_NS)
-		return false;
 	nanosleep(&pause, NULL);
-	return true;
 }
 
 /* May an exchange have caused a fault at @address? If so, wait a moment: the access is to be
- * retried. */
+ * retried. Runs in a signal handler. */
 static bool may_retry(uint64_t address)
 {
-	bool again = retry_fault(&ckc_client_default->memory->adoptions, address);
+	uint64_t end;
 
-	for (unsigned int i = 1; unlikely(ckc_many) && !again && i < ckc_servers_count(); i++)
-		again = retry_fault(&ckc_server_session(i)->memory->adoptions, address);
-	return again;
+	if (address < adoptions.moving_lo || address >= adoptions.moving_hi)
+		return false;
+	end = adoptions.moved_ns;
+	if (end && ck_now_ns() - end > LATE_NS)
+		return false;
+	pause_briefly();
+	return true;
 }
 CK_ON_FAULT(may_retry);
 
@@ -140,17 +141,16 @@ static bool from_file(const struct ckc_adopted *a, size_t done, size_t size, voi
  * Exchange piece by piece. While a piece is write-protected, take no lock, allocate nothing and
  * block signals: any of these might write to the piece.
  */
-static bool exchange_pages(struct ckc_adoptions *all, const struct ckc_adopted *a,
-			   exchange_fn replace, void *how)
+static bool exchange_pages(const struct ckc_adopted *a, exchange_fn replace, void *how)
 {
 	sigset_t every, was;
 	bool done = true;
 
 	sigfillset(&every);
-	all->moved_ns = 0;
-	all->moving_hi = 0;
-	all->moving_lo = (uintptr_t)a->at;
-	all->moving_hi = (uintptr_t)a->at + a->size;
+	adoptions.moved_ns = 0;
+	adoptions.moving_hi = 0;
+	adoptions.moving_lo = (uintptr_t)a->at;
+	adoptions.moving_hi = (uintptr_t)a->at + a->size;
 	for (size_t at = 0; done && at < a->size; at += PIECE) {
 		size_t size = ck_min(a->size - at, PIECE);
 
@@ -161,19 +161,19 @@ static bool exchange_pages(struct ckc_adoptions *all, const struct ckc_adopted *
 			mprotect(a->at + at, size, PROT_READ | PROT_WRITE);
 		pthread_sigmask(SIG_SETMASK, &was, NULL);
 	}
-	all->moved_ns = ck_now_ns();
+	adoptions.moved_ns = ck_now_ns();
 	return done;
 }
 
-static bool make_private(struct ckc_adoptions *all, const struct ckc_adopted *a)
+static bool make_private(const struct ckc_adopted *a)
 {
 	void *fresh =
 		mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return fresh != MAP_FAILED && exchange_pages(all, a, from_file, fresh);
+	return fresh != MAP_FAILED && exchange_pages(a, from_file, fresh);
 }
 
-static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
+static bool make_shared(const struct ckc_adopted *a)
 {
 	void *view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, ckc_pinned_fd(),
 			  (off_t)a->offset);
@@ -181,7 +181,7 @@ static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
 
 	if (view == MAP_FAILED)
 		return false;
-	done = exchange_pages(all, a, to_file, view);
+	done = exchange_pages(a, to_file, view);
 	munmap(view, a->size);
 	return done;
 }
@@ -225,27 +225,40 @@ static void leave_all_shared(const struct ckc_adopted *a)
 
 static void in_child(void)
 {
-	struct ckc_adoptions *all = get_adoptions();
-
-	for (const struct ckc_adopted *a = all->list; a; a = a->next) {
+	for (const struct ckc_adopted *a = adoptions.list; a; a = a->next) {
 		if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file))
 			leave_all_shared(a);
 	}
-	ck_unlock(&all->lock);
+	if (adoptions.copied)
+		*adoptions.copied = true;
+	adoptions.copied = NULL; /* the parent's */
+	adoptions.list = NULL;
+	ck_unlock(&adoptions.lock);
 }
 
 static void before_fork(void)
 {
-	struct ckc_adoptions *all = get_adoptions();
+	void *page;
 
-	ck_lock(&all->lock);
+	ck_lock(&adoptions.lock);
+	if (adoptions.list && !adoptions.copied) {
+		page = mmap(NULL, ck_page(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			    0);
+		adoptions.copied = page == MAP_FAILED ? NULL : page;
+	}
+	if (adoptions.copied)
+		*adoptions.copied = false;
 }
 
+/* If the fork has failed, which handlers do not learn, this waits in vain. */
 static void after_fork(void)
 {
-	struct ckc_adoptions *all = get_adoptions();
+	uint64_t end = ck_now_ns() + COPY_NS;
+	int cancel = ck_cancel_disable();
 
-	ck_unlock(&all->lock);
+	while (adoptions.list && adoptions.copied && !*adoptions.copied && ck_now_ns() < end)
+		pause_briefly();
+	ck_unlock_uncancelled(&adoptions.lock, cancel);
 }
 
 /* --- called from other files */
@@ -263,17 +276,15 @@ static bool install_handlers(void)
 }
 
 /* Pages that cannot be exchanged back, for lack of memory, stay in the file. */
-static void end_adoption(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
-			 const struct ckc_adopted *a)
+static void end_adoption(uint64_t ctx, uint64_t address, const struct ckc_adopted *a)
 {
 	ck_wire_pinned_unmap(ctx, address);
-	if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file) && make_private(all, a))
+	if (ck_mappings_all((uintptr_t)a->at, a->size, is_of_file) && make_private(a))
 		ckc_pinned_unreserve(a->offset, a->size);
 }
 
 /* Register with the worker first, which may refuse, then exchange the pages. */
-static CUresult adopt_pages(struct ckc_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
-			    struct ckc_adopted *a)
+static CUresult adopt_pages(uint64_t ctx, uint64_t address, size_t size, struct ckc_adopted *a)
 {
 	CUresult err;
 
@@ -284,20 +295,19 @@ static CUresult adopt_pages(struct ckc_adoptions *all, uint64_t ctx, uint64_t ad
 		ckc_pinned_unreserve(a->offset, a->size);
 		return err;
 	}
-	if (!make_shared(all, a)) {
+	if (!make_shared(a)) {
 		ck_wire_pinned_unmap(ctx, address);
-		if (make_private(all, a))
+		if (make_private(a))
 			ckc_pinned_unreserve(a->offset, a->size);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	a->next = all->list;
-	all->list = a;
+	a->next = adoptions.list;
+	adoptions.list = a;
 	return CUDA_SUCCESS;
 }
 
 CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct ckc_adoptions *all = get_adoptions();
 	uint64_t lo = address & ~(ck_page() - 1), hi = CK_ALIGN_UP(address + size, ck_page());
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 	struct ckc_adopted *a;
@@ -309,10 +319,10 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = (struct ckc_adopted){.at = (char *)lo, .size = hi - lo};
-	cancel = ck_lock_uncancelled(&all->lock);
+	cancel = ck_lock_uncancelled(&adoptions.lock);
 	if (ck_mappings_all((uintptr_t)a->at, a->size, is_private) && install_handlers())
-		err = adopt_pages(all, ctx, address, size, a);
-	ck_unlock_uncancelled(&all->lock, cancel);
+		err = adopt_pages(ctx, address, size, a);
+	ck_unlock_uncancelled(&adoptions.lock, cancel);
 	if (err) {
 		ck_debug("registered memory at %#llx is not shared: %d",
 			 (unsigned long long)address, (int)err);
@@ -323,10 +333,9 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 
 void ckc_adopt_end(uint64_t ctx, uint64_t address)
 {
-	struct ckc_adoptions *all = get_adoptions();
 	uint64_t lo = address & ~(ck_page() - 1);
-	struct ckc_adopted **at = &all->list, *a;
-	int cancel = ck_lock_uncancelled(&all->lock);
+	struct ckc_adopted **at = &adoptions.list, *a;
+	int cancel = ck_lock_uncancelled(&adoptions.lock);
 
 	while (*at && (uintptr_t)(*at)->at != lo)
 		at = &(*at)->next;
@@ -334,8 +343,8 @@ void ckc_adopt_end(uint64_t ctx, uint64_t address)
 	if (a) {
 		*at = a->next;
 		ckc_fault_rearm();
-		end_adoption(all, ctx, address, a);
+		end_adoption(ctx, address, a);
 	}
-	ck_unlock_uncancelled(&all->lock, cancel);
+	ck_unlock_uncancelled(&adoptions.lock, cancel);
 	free(a);
 }

@@ -12,7 +12,6 @@ static void init_memory(void *part)
 		.allocations = {.lock = CK_MUTEX(CK_RANK_ALLOCATIONS)},
 		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
 		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},
-		.adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)},
 		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
 		.arena = {.off = ck_env_word_number("CRICKET_DEBUG", "arena") == 0,
 			  .lock = CK_MUTEX(CK_RANK_ARENA)},

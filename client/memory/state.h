@@ -33,13 +33,6 @@ struct ck_pinned_file { /* pinned.c */
 	_Atomic unsigned int count; /* shared allocations */
 };
 
-struct ckc_adoptions { /* adopt.c */
-	struct ck_mutex lock;
-	struct ckc_adopted *list;
-	/* The current or last exchange, for the fault handler; moved_ns is 0 during it. */
-	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
-};
-
 struct ckc_reservations { /* reservation.c */
 	struct ck_mutex lock;
 	struct ck_ranges *parts; /* parts of the arena in use */
@@ -111,7 +104,6 @@ struct ckc_memory {
 	struct ckc_allocations allocations;
 	struct ck_mutex host_map_lock; /* hostmem.c: mapping device memory behind pinned memory */
 	struct ck_pinned_file pinned;
-	struct ckc_adoptions adoptions;
 	struct ckc_reservations reservations;
 	struct ckc_arena arena;
 	struct ckc_host_pools host_pools;

@@ -267,7 +267,7 @@ void ckc_capture_fail_stream(const struct ckc_stream *stream)
 	ck_unlock(&all->lock);
 }
 
-CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, bool to_graph)
+CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, uint64_t graph)
 {
 	struct ckc_captures *all = get_captures();
 	static _Atomic uint64_t last; /* per process: ids are never reused */
@@ -281,7 +281,8 @@ CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, b
 		.context = stream->object.context,
 		.thread = t,
 		.mode = mode,
-		.to_graph = to_graph,
+		.graph = graph,
+		.to_graph = graph != 0,
 		.blocking = !(stream->flags & CU_STREAM_NON_BLOCKING),
 	};
 	ck_lock(&all->lock);
@@ -341,4 +342,17 @@ void ckc_capture_shown(uint64_t sequence, uint64_t graph)
 	if (c)
 		c->graph = graph;
 	ck_unlock(&all->lock);
+}
+
+bool ckc_capture_fills(uint64_t graph)
+{
+	struct ckc_captures *all = get_captures();
+	const struct ckc_capture *c;
+
+	ck_lock(&all->lock);
+	c = all->list;
+	while (c && c->graph != graph)
+		c = c->next;
+	ck_unlock(&all->lock);
+	return c != NULL;
 }

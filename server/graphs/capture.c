@@ -85,30 +85,31 @@ CUresult ck_serve_capture_start(struct cks_request *q, ck_capture_start_args *a,
  */
 static CUresult end_capture(struct cks_request *q, uint64_t stream_id, CUgraph *graph)
 {
-	CUgraph before;
+	struct cks_handles *handles = q->session->handles;
+	CUresult err, earlier;
 	CUstream stream;
 	uint64_t id;
-	bool own;
-	CUresult err, earlier;
+	bool own, known;
 
 	if (!ck_driver.cuStreamEndCapture)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_stream_find(q, stream_id, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	before = cks_capture_graph(stream);
+	known = cks_handles_known(handles, CK_KIND_GRAPH, cks_capture_graph(stream), &id);
+	if (known)
+		cks_handles_ending(handles, id, true);
 	err = ck_driver.cuStreamEndCapture(stream, graph);
-	own = cks_handles_mark(q->session->handles, stream_id, 0) == CK_CAPTURE_NEW;
+	own = cks_handles_mark(handles, stream_id, 0) == CK_CAPTURE_NEW;
 	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
 	if (!err && earlier && own && ck_driver.cuGraphDestroy)
 		ck_driver.cuGraphDestroy(*graph);
-	if (err || earlier) {
-		if (own && before && !cks_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
-			cks_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
-			cks_handle_remove(q, id);
-		}
-		return earlier ? earlier : err;
+	if (known && own && (err || earlier)) {
+		cks_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
+		cks_handle_remove(q, id);
+	} else if (known) {
+		cks_handles_ending(handles, id, false);
 	}
-	return CUDA_SUCCESS;
+	return earlier ? earlier : err;
 }
 
 CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,

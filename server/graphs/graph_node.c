@@ -267,22 +267,68 @@ static CUresult tell_mirrors(struct cks_request *q, const ck_node_set_args *a, c
 	return err;
 }
 
+/* A child graph ends when its node gets another one. */
+static void end_child(struct cks_handles *handles, uint64_t child, bool ended)
+{
+	if (child && ended)
+		cks_handles_remove(handles, child);
+	else if (child)
+		cks_handles_ending(handles, child, false);
+}
+
+/* The child graph that node @id of a graph has, which may end. */
+static uint64_t find_child(struct cks_handles *handles, uint64_t id)
+{
+	size_t count;
+	uint64_t *ids = cks_handles_children(handles, id, CK_KIND_GRAPH, &count);
+	uint64_t child = count ? ids[0] : 0;
+
+	free(ids);
+	if (child)
+		cks_handles_ending(handles, child, true);
+	return child;
+}
+
 CUresult ck_serve_node_set(struct cks_request *q, ck_node_set_args *a, ck_node_set_res *res)
 {
 	CUgraphExec exec = NULL;
 	struct node n = {0};
 	CUgraphNode node;
-	uint64_t owner;
+	uint64_t owner, child = 0;
 	CUresult err, told = CUDA_SUCCESS;
 
 	if (!cks_node_find(q, a->node, &node) || (a->exec && !cks_exec_find(q, a->exec, &exec)))
 		return CUDA_ERROR_INVALID_HANDLE;
 	owner = exec ? a->exec : cks_graph_root(q, a->node);
 	err = decode_node(q, a->params.params_val, a->params.params_len, owner, &n);
+	if (!exec && n.p.type == CU_GRAPH_NODE_TYPE_GRAPH)
+		child = find_child(q->session->handles, a->node);
 	if (!err)
 		err = drive_set(exec, node, &n.p);
+	end_child(q->session->handles, child, !err);
 	if (exec && (n.p.type == CU_GRAPH_NODE_TYPE_MEMCPY || n.p.type == CU_GRAPH_NODE_TYPE_GRAPH))
 		told = tell_mirrors(q, a, &n, node, !err, res);
 	free(n.tail);
 	return err ? err : told;
+}
+
+CUresult ck_serve_cuGraphDestroyNode(struct cks_request *q, cuGraphDestroyNode_args *a,
+				     cuGraphDestroyNode_res *res)
+{
+	struct cks_handles *handles = q->session->handles;
+	CUgraphNode node;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuGraphDestroyNode)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_node_find(q, a->hNode, &node))
+		return CUDA_ERROR_INVALID_HANDLE;
+	cks_handles_ending(handles, a->hNode, true);
+	err = ck_driver.cuGraphDestroyNode(node);
+	if (err)
+		cks_handles_ending(handles, a->hNode, false);
+	else
+		cks_handles_remove(handles, a->hNode);
+	return err;
 }

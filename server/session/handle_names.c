@@ -59,23 +59,38 @@ void cks_handle_names_forget(struct cks_handle_names *n, enum cks_kind kind, con
 
 uint32_t cks_handle_names_own_id(struct cks_handle_names *n)
 {
-	if (n->own_free_count > 0)
-		return n->own_free[--n->own_free_count];
-	if (CK_OWN_OBJECTS + n->own_first >= CK_MAX_OBJECTS)
+	bool more = CK_OWN_OBJECTS + n->own_first < CK_MAX_OBJECTS;
+	uint32_t id;
+
+	if (n->own_free_count <= CK_OWN_REST && more)
+		return CK_OWN_OBJECTS + n->own_first++;
+	if (n->own_free_count == 0)
 		return 0;
-	return CK_OWN_OBJECTS + n->own_first++;
+	id = n->own_free[n->own_free_at];
+	n->own_free_at = (n->own_free_at + 1) % n->own_free_room;
+	n->own_free_count--;
+	return id;
+}
+
+static int grow_ring(struct cks_handle_names *n)
+{
+	size_t room = n->own_free_room ? 2 * n->own_free_room : 256;
+	uint32_t *more = malloc(room * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	for (size_t i = 0; i < n->own_free_count; i++)
+		more[i] = n->own_free[(n->own_free_at + i) % n->own_free_room];
+	free(n->own_free);
+	n->own_free = more;
+	n->own_free_at = 0;
+	n->own_free_room = room;
+	return 0;
 }
 
 void cks_handle_names_own_release(struct cks_handle_names *n, uint32_t id)
 {
-	if (n->own_free_count == n->own_free_room) {
-		size_t room = n->own_free_room ? 2 * n->own_free_room : 256;
-		uint32_t *more = realloc(n->own_free, room * sizeof(*more));
-
-		if (!more)
-			return;
-		n->own_free = more;
-		n->own_free_room = room;
-	}
-	n->own_free[n->own_free_count++] = id;
+	if (n->own_free_count == n->own_free_room && grow_ring(n) < 0)
+		return;
+	n->own_free[(n->own_free_at + n->own_free_count++) % n->own_free_room] = id;
 }

@@ -16,9 +16,9 @@ struct ck_map;
 struct cks_handle_names {
 	struct ck_map
 		*map; /* (kind, handle) to id, for kinds that the driver reports; NULL: none yet */
-	uint32_t own_first; /* the server's own ids: number used, and a list of free ones */
+	uint32_t own_first; /* the server's own ids: number used, and a ring of free ones */
 	uint32_t *own_free;
-	size_t own_free_count, own_free_room;
+	size_t own_free_at, own_free_count, own_free_room;
 };
 
 void cks_handle_names_fini(struct cks_handle_names *names);
@@ -37,8 +37,12 @@ int cks_handle_names_note(struct cks_handle_names *names, uint64_t id, enum cks_
 void cks_handle_names_forget(struct cks_handle_names *names, enum cks_kind kind,
 			     const void *handle);
 
-/* A free id of the server's own; 0: all are taken. Keep one for reuse; if that fails, the id
- * is lost, which is harmless. */
+/*
+ * A free id of the server's own; 0: all are taken. Keep one for reuse; if that fails, the id is
+ * lost, which is harmless. An id rests until CK_OWN_REST others are free: a thread of the client
+ * may forget the old object after another one has got the new one.
+ */
+#define CK_OWN_REST (1u << 14)
 uint32_t cks_handle_names_own_id(struct cks_handle_names *names);
 void cks_handle_names_own_release(struct cks_handle_names *names, uint32_t id);
 

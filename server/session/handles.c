@@ -123,28 +123,24 @@ static void link_child(struct cks_handles *h, uint32_t id, struct entry *e, uint
 	parent->child = id;
 }
 
-static void forget_name(struct cks_handles *h, const struct entry *e)
+static void forget_name(struct cks_handles *h, uint64_t id, const struct entry *e)
 {
-	uint64_t id;
-
-	if (!cks_handle_names_has(e->kind))
-		return;
-	id = cks_handle_names_find(&h->names, e->kind, e->handle);
-	if (entry_at(h, id) != e) /* the driver has reused the handle for a newer object */
-		return;
-	cks_handle_names_forget(&h->names, e->kind, e->handle);
-	if (id >= CK_OWN_OBJECTS)
-		cks_handle_names_own_release(&h->names, (uint32_t)id);
+	/* the driver may have reused the handle for a newer object */
+	if (cks_handle_names_has(e->kind) &&
+	    cks_handle_names_find(&h->names, e->kind, e->handle) == id)
+		cks_handle_names_forget(&h->names, e->kind, e->handle);
 }
 
 /* Remove an entry and its children: functions, a library's modules, a graph's nodes and their
  * graphs. */
-static void entry_remove(struct cks_handles *h, struct entry *e)
+static void entry_remove(struct cks_handles *h, uint64_t id, struct entry *e)
 {
 	while (e->child)
-		entry_remove(h, entry_at(h, e->child));
+		entry_remove(h, e->child, entry_at(h, e->child));
 	unlink_child(h, e);
-	forget_name(h, e);
+	forget_name(h, id, e);
+	if (id >= CK_OWN_OBJECTS && cks_handle_names_has(e->kind))
+		cks_handle_names_own_release(&h->names, (uint32_t)id);
 	if (e->mark)
 		atomic_fetch_sub(&h->marked, 1);
 	*e = (struct entry){0};
@@ -213,6 +209,27 @@ CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ct
 	}
 	pthread_rwlock_unlock(&h->lock);
 	return err;
+}
+
+static void name_entry(struct cks_handles *h, uint64_t id, bool named)
+{
+	const struct entry *e = entry_at(h, id);
+
+	if (!e)
+		return;
+	for (uint32_t at = e->child; at; at = entry_at(h, at)->next)
+		name_entry(h, at, named);
+	if (!named)
+		forget_name(h, id, e);
+	else if (cks_handle_names_has(e->kind))
+		cks_handle_names_note(&h->names, id, e->kind, e->handle);
+}
+
+void cks_handles_ending(struct cks_handles *h, uint64_t id, bool ending)
+{
+	lock_for_change(h);
+	name_entry(h, id, !ending);
+	pthread_rwlock_unlock(&h->lock);
 }
 
 bool cks_handles_known(struct cks_handles *h, enum cks_kind kind, const void *handle, uint64_t *id)
@@ -375,7 +392,7 @@ void cks_handles_remove(struct cks_handles *h, uint64_t id)
 	lock_for_change(h);
 	e = entry_at(h, id);
 	if (e)
-		entry_remove(h, e);
+		entry_remove(h, id, e);
 	pthread_rwlock_unlock(&h->lock);
 }
 
@@ -389,7 +406,7 @@ void cks_handles_drop_context(struct cks_handles *h, uint64_t ctx)
 			struct entry *e = &h->pages[i][j];
 
 			if (e->handle && e->ctx == ctx && e->kind != CK_KIND_CONTEXT)
-				entry_remove(h, e);
+				entry_remove(h, i * CK_PAGE + j, e);
 		}
 	}
 	pthread_rwlock_unlock(&h->lock);

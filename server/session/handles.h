@@ -102,6 +102,11 @@ unsigned char cks_handles_mark(struct cks_handles *handles, uint64_t id, unsigne
 /* The number of objects with a mark. */
 size_t cks_handles_marked(struct cks_handles *handles);
 
+/*
+ * The driver is about to end the object @id and its children, and may then give other threads the
+ * same handles: they are not to find these ids by them. @ending false: it has not ended them.
+ */
+void cks_handles_ending(struct cks_handles *handles, uint64_t id, bool ending);
 /* Forget @id and all its children, if it exists. */
 void cks_handles_remove(struct cks_handles *handles, uint64_t id);
 /* Forget all objects of @ctx, which has ended, but not @ctx itself. */

@@ -11,7 +11,7 @@ import pytest
 from conftest import DRIVER, EXPECTED, KIND, ROOT, TRANSPORTS, client_env, run
 
 NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
-SUFFIXES = {"arrays": ("",), "bystanders": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",),
+SUFFIXES = {"arrays": ("",), "bystanders": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",), "graph_threads": ("",),
             "rdc": ("", "_shared", "_ptx")}
 BUILDS = [(name, name + suffix) for name in NAMES
           for suffix in SUFFIXES.get(name, ("", "_shared"))]
@@ -20,7 +20,7 @@ BUILDS = [(name, name + suffix) for name in NAMES
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_calls", "managed_during", "managed_hints", "managed_io", "managed_parts", "managed_signals"}
 # What these do needs several threads, of their own or of the client.
-THREADS = {"async_copies", "bystanders", "graph_host_memory", "graph_modes", "graphs", "host_functions", "last_words", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
+THREADS = {"async_copies", "bystanders", "graph_host_memory", "graph_modes", "graph_threads", "graphs", "host_functions", "last_words", "managed_attach", "managed_copies", "managed_cost", "managed_during", "managed_hints", "managed_io",
            "managed_parts", "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls",
            "stream_values", "streams_events", "threads_order"}
 # One of each kind, for make check-quick.
@@ -66,6 +66,13 @@ def test_a_capture_takes_a_fill_of_memory_that_does_not_exist(run_app, transport
     """NVIDIA's driver does: cuDNN reads the node of such a capture, and ONNX Runtime's convolutions fail without it."""
     result = run_app("capture_nowhere", transport)
     assert (result.status, result.out) == (0, "a fill of 4096 bytes nowhere was captured\n"), result.err
+
+
+@pytest.mark.parametrize("transport", ("direct", *TRANSPORTS))
+def test_a_graph_is_not_destroyed_while_a_stream_is_captured_into_it(server, app, direct_env, transport):
+    env = direct_env if transport == "direct" else client_env(server.address(transport))
+    result = run([app("graph_threads"), "early"], env)
+    assert (result.status, result.out) == (0, "destroyed early: error 1, 0 wrong\n"), result.err
 
 
 @pytest.mark.threads

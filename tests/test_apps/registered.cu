@@ -1,10 +1,11 @@
 /*
  * registered.cu - memory that the program has had before it registers it: it keeps address and
  * content, also while other threads write beside it; kernels use it where the device reaches it;
- * afterwards it is the program's own again; a child has its own copy.
+ * afterwards it is the program's own again; a child has its own copy, of the moment of the fork.
  */
 #include <atomic>
 #include <cstring>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
@@ -29,6 +30,8 @@ __global__ void wait_and_answer(volatile int *flag)
 		;
 	flag[1] = flag[0] + 1;
 }
+
+static bool late;
 
 static int wrong(const int *p, int n, int step)
 {
@@ -120,6 +123,41 @@ static int in_child(int n)
 	return bad;
 }
 
+/* Runs in a child before the handlers that were registered later. */
+static void start_late()
+{
+	if (late)
+		usleep(100000);
+}
+
+/* A child that starts late does not see what the parent has written since the fork: not beside
+ * registered memory, nor in it if it is small. */
+static int in_late_child(int n)
+{
+	int *p = (int *)malloc(n * sizeof(int)), status = -1, bad = 0, inner = n <= N ? n - 2 : 0;
+	pid_t child;
+
+	for (int i = 0; i < n; i++)
+		p[i] = i;
+	CHECK(cudaHostRegister(p + 1, (n - 2) * sizeof(int), 0));
+	late = true;
+	child = fork();
+	late = false;
+	if (child == 0) {
+		for (int i = 1; i <= inner; i++)
+			bad += p[i] != i;
+		_exit(bad != 0 || p[0] != 0 || p[n - 1] != n - 1);
+	}
+	for (int i = 0; i < n; i++)
+		p[i] = 2 * i + 1;
+	waitpid(child, &status, 0);
+	for (int i = 0; i < n; i++)
+		bad += p[i] != 2 * i + 1;
+	CHECK(cudaHostUnregister(p + 1));
+	free(p);
+	return bad + (status != 0);
+}
+
 int main()
 {
 	static int fixed[3000];
@@ -127,6 +165,7 @@ int main()
 	int *pages = (int *)mmap(NULL, N * sizeof(int), PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	pthread_atfork(NULL, NULL, start_late);
 	printf("malloc: %d wrong\n", use(heap, N));
 	printf("a part of it: %d wrong\n", use(heap + 1000, N / 2));
 	printf("a small piece: %d wrong\n", use(small, 100));
@@ -143,6 +182,7 @@ int main()
 	CHECK(cudaHostUnregister(fixed));
 	printf("answer: %d\n", fixed[1]);
 	printf("children: %d wrong, %d wrong\n", in_child(1000), in_child(3 * N));
+	printf("late children: %d wrong, %d wrong\n", in_late_child(1000), in_late_child(3 * N));
 
 	CHECK(cudaHostRegister(heap, 4096, 0));
 	printf("twice: %s\n", cudaGetErrorName(cudaHostRegister(heap, 4096, 0)));

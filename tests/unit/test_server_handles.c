@@ -99,6 +99,45 @@ static void a_removed_id_is_gone_and_may_be_used_again(void **state)
 	assert_true(first.serial != second.serial);
 }
 
+static void an_id_of_the_server_rests_before_it_is_used_again(void **state)
+{
+	struct cks_handles *h = *state;
+	uint64_t first, id;
+	size_t others = 0;
+
+	cks_handles_name(h, CK_KIND_NODE, 0, &a, 0, &first);
+	cks_handles_remove(h, first);
+	do {
+		assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &a, 0, &id), CUDA_SUCCESS);
+		cks_handles_remove(h, id);
+	} while (id != first && ++others < 100000);
+	assert_true(others > 10000 && others < 100000);
+}
+
+static void an_object_that_is_ending_has_no_name(void **state)
+{
+	struct cks_handles *h = *state;
+	uint64_t node, newer, again;
+
+	cks_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
+	cks_handles_name(h, CK_KIND_NODE, 0, &b, 7, &node);
+	cks_handles_ending(h, 7, true);
+	assert_false(cks_handles_known(h, CK_KIND_GRAPH, &a, &again));
+	assert_ptr_equal(cks_handles_get(h, 7, CK_KIND_GRAPH), &a);
+	cks_handles_ending(h, 7, false); /* it goes on */
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &b, 0, &again), CUDA_SUCCESS);
+	assert_int_equal(again, node);
+
+	cks_handles_put(h, 8, CK_KIND_GRAPH, 0, &c);
+	cks_handles_ending(h, 7, true); /* from here on, the driver may use the handles again */
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &b, 8, &newer), CUDA_SUCCESS);
+	assert_int_not_equal(newer, node);
+	cks_handles_remove(h, 7);
+	assert_null(cks_handles_get(h, node, CK_KIND_NODE));
+	assert_ptr_equal(cks_handles_get(h, newer, CK_KIND_NODE), &b);
+	assert_true(cks_handles_known(h, CK_KIND_NODE, &b, &again) && again == newer);
+}
+
 static void functions_go_with_their_module(void **state)
 {
 	struct cks_handles *h = *state;
@@ -159,6 +198,9 @@ int main(void)
 			a_handle_that_the_driver_uses_again_is_the_newer_object, make, drop),
 		cmocka_unit_test_setup_teardown(a_removed_id_is_gone_and_may_be_used_again, make,
 						drop),
+		cmocka_unit_test_setup_teardown(an_id_of_the_server_rests_before_it_is_used_again,
+						make, drop),
+		cmocka_unit_test_setup_teardown(an_object_that_is_ending_has_no_name, make, drop),
 		cmocka_unit_test_setup_teardown(functions_go_with_their_module, make, drop),
 		cmocka_unit_test_setup_teardown(nothing_can_live_in_what_is_not_there, make, drop),
 		cmocka_unit_test_setup_teardown(a_context_takes_its_objects_along_and_no_others,
