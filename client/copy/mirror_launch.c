@@ -131,6 +131,37 @@ static void forget_running(struct ckc_mirrors *all)
 	ck_unlock(&all->lock);
 }
 
+/* The exec that was kept for its launch, which has ended. */
+static void end_kept(struct ckc_mirrors *all)
+{
+	struct ckc_exec *exec;
+	uint64_t id;
+
+	ck_lock(&all->lock);
+	exec = all->kept;
+	all->kept = NULL;
+	ck_unlock(&all->lock);
+	if (!exec)
+		return;
+	id = exec->object.id;
+	free(exec->mirrors);
+	ckc_object_free(exec);
+	ckc_mirror_owner_end(id);
+}
+
+bool ckc_mirror_keep(struct ckc_exec *exec)
+{
+	struct ckc_mirrors *all = ckc_mirrors_current();
+	bool keep;
+
+	ck_lock(&all->lock);
+	keep = all->running && all->exec == exec->object.id;
+	if (keep)
+		all->kept = exec;
+	ck_unlock(&all->lock);
+	return keep;
+}
+
 /* Fetch the destinations of @exec, which has been launched. */
 static CUresult fetch_results(struct ckc_mirrors *all, const struct ckc_exec *exec, uint64_t ctx)
 {
@@ -160,6 +191,7 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec,
 	if (err)
 		return err;
 	forget_running(all);
+	end_kept(all);
 	/* functions, copies or the device may still write a source */
 	if (ckc_callback_pending() || ckc_pinned_any(c) || ckc_delivery_any(c))
 		err = ckc_stream_reach(context, stream);

@@ -41,6 +41,7 @@ struct ckc_mirrors {		     /* mirror.c, mirror_launch.c */
 	_Atomic size_t count;
 	_Atomic bool functions;	 /* some graph may contain host functions */
 	uint64_t exec;		 /* that was launched last */
+	struct ckc_exec *kept;	 /* the same, if the program has destroyed it meanwhile */
 	uint64_t *running;	 /* the mirrors of a launch that may still run functions */
 	size_t running_count;	 /* their number */
 	uint64_t launch;	 /* which one it is */

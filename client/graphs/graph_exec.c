@@ -226,7 +226,7 @@ CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 		err = ckc_exec_from(hGraphExec, &exec);
 	if (!err)
 		err = ckc_capture_unsafe();
-	if (err)
+	if (err || ckc_mirror_keep(exec))
 		return err;
 	id = exec->object.id;
 	free(exec->mirrors);

@@ -116,6 +116,7 @@ struct ckc_lanes {
 	_Atomic uint32_t delivered; /* all deliveries up to this rank have arrived */
 	/* The shortest exchange so far, over a network; 0: there was none. */
 	_Atomic uint64_t round_trip_ns;
+	_Atomic bool refused; /* a thread got none, which is logged once */
 };
 
 struct ckc_command {

@@ -20,6 +20,7 @@
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"
+#include "util/process/process_limits.h"
 #include "util/until.h"
 
 CK_LOG_DEFINE("client");
@@ -72,6 +73,19 @@ CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret)
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
+/* A program that has changed its user or root directory may no longer reach the server's socket. */
+static CUresult report_unconnected(struct ckc_client *c, const char *name, int ret)
+{
+	CUresult err = ckc_call_unconnected(c, name, ret);
+	char text[CK_LIMIT_TEXT];
+
+	if (err == CUDA_ERROR_OPERATING_SYSTEM && !atomic_exchange(&c->lanes.refused, true))
+		ck_warn("no further connection to the GPU server at %s: %s: calls of threads "
+			"without one fail, as %s now",
+			c->connection.address, ck_limit_text(ret, text), name);
+	return err;
+}
+
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
  * session. The session continues if nothing was sent. */
 CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret)
@@ -84,7 +98,7 @@ CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int r
 	if (ret == -EOPNOTSUPP) /* PROC_UNAVAIL: the session lives */
 		return ckc_not_offered(c, x->proc);
 	return t && t->lane ? ckc_call_broken(c, p->name, ret)
-			    : ckc_call_unconnected(c, p->name, ret);
+			    : report_unconnected(c, p->name, ret);
 }
 
 /* Does the thread have a lane of @c? Give up one of another session. */

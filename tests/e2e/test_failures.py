@@ -411,6 +411,40 @@ def test_a_program_ends_although_the_server_is_stopped(app, own_server):
         assert ended(client, 8).status == 0
 
 
+# As if the program had changed its user or root directory: threads that begin from then on do not reach the server's socket.
+UNREACHED = """
+import ctypes, os, sys, threading
+c, path = ctypes.CDLL("libcuda.so.1"), sys.argv[1]
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+assert c.cuInit(0) == 0 and c.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert c.cuCtxSetCurrent(context) == 0 and c.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64)) == 0
+def use(results, barrier=None):
+    c.cuCtxSetCurrent(context)
+    results.add(c.cuMemcpyDtoH_v2(ctypes.create_string_buffer(64), memory, ctypes.c_size_t(64)))
+    barrier and barrier.wait()
+def threads(count):
+    results, barrier = set(), threading.Barrier(count)
+    all = [threading.Thread(target=use, args=(results, barrier)) for _ in range(count)]
+    [t.start() for t in all] and [t.join() for t in all]
+    return results
+own = set()
+use(own)
+os.rename(path, path + ".away")
+refused = threads(20)
+use(own)
+os.rename(path + ".away", path)
+print(304 in refused, refused <= {0, 304}, own, threads(20))
+"""
+
+
+@pytest.mark.parametrize("transport", ["unix", "shm"])
+def test_a_thread_that_cannot_reach_the_server_gets_an_error_and_one_line(own_server, transport):
+    result = run([sys.executable, "-c", UNREACHED, own_server.unix], client_env(own_server.address(transport)))
+    assert (result.status, result.out) == (0, "True True {0} {0}\n"), result
+    line, = result.err.splitlines()
+    assert "no further connection to the GPU server" in line and "No such file or directory" in line, line
+
+
 # --- a function of the host is under way in a stream
 
 @pytest.mark.alone

@@ -4,6 +4,8 @@
  *
  * usage: graph_host_memory [pieces]    pieces: it reads what two copies have written
  */
+#include <atomic>
+
 #include "check.h"
 
 static const int N = 1024;
@@ -214,6 +216,37 @@ static void after_a_function(void)
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
+static std::atomic<bool> gone;
+
+static void CUDART_CB write_when_gone(void *data)
+{
+	while (!gone)
+		;
+	for (int i = 0; i < N; i++)
+		((int *)data)[i] = 5 + i;
+}
+
+/* A graph and its exec are destroyed while a function runs whose bytes the next copy reads. */
+static void after_the_exec(void)
+{
+	cudaGraphExec_t exec;
+	cudaGraph_t graph;
+
+	CHECK(cudaMemset(to, 0xff, BYTES));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	CHECK(cudaLaunchHostFunc(stream, write_when_gone, host));
+	up(0, 0, N);
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaGraphLaunch(exec, stream));
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+	gone = true;
+	CHECK(cudaStreamSynchronize(stream));
+	EXPECT(device_has(to, N, 5, 1));
+}
+
 static void nodes_and_clones(void)
 {
 	cudaGraphNode_t first, second;
@@ -297,6 +330,7 @@ int main(int argc, char **argv)
 	the_newest();
 	rows();
 	after_a_function();
+	after_the_exec();
 	nodes_and_clones();
 	two_graphs();
 	CHECK(cudaStreamDestroy(stream));
