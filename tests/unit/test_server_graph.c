@@ -738,6 +738,38 @@ static void a_launch_with_mirrors_can_be_waited_for(void **state)
 	assert_int_equal(fake.events, 0);
 }
 
+static CUresult set_node(CUgraphNode node, CUgraphNodeParams *p)
+{
+	(void)node;
+	return p->graph.graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The driver may give its nodes' handles to other nodes from then on. */
+static void the_child_graph_that_a_node_had_ends_with_its_nodes(void **state)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	ck_node_set_args a = {.params = {sizeof(p), (char *)&p}};
+	static int child, inner, node;
+	uint64_t graph, within, newer;
+	ck_node_set_res res = {0};
+
+	(void)state;
+	ck_driver.cuGraphNodeSetParams = set_node;
+	make_graph(20);
+	make_graph(21);
+	assert_int_equal(cks_handle_name(&q, CK_KIND_NODE, &node, 20, &a.node), CUDA_SUCCESS);
+	assert_int_equal(cks_handle_name(&q, CK_KIND_GRAPH, &child, a.node, &graph), CUDA_SUCCESS);
+	assert_int_equal(cks_handle_name(&q, CK_KIND_NODE, &inner, graph, &within), CUDA_SUCCESS);
+	p.graph.graph = (CUgraph)(uintptr_t)21;
+	assert_int_equal(ck_serve_node_set(&q, &a, &res), CUDA_SUCCESS);
+	assert_null(cks_handles_get(session->handles, graph, CK_KIND_GRAPH));
+	assert_null(cks_handles_get(session->handles, within, CK_KIND_NODE));
+	assert_int_equal(cks_handle_name(&q, CK_KIND_NODE, &inner, 21, &newer), CUDA_SUCCESS);
+	assert_int_equal(cks_graph_root(&q, newer), 21);
+	end(20, &newer);
+	end(21, &newer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -749,6 +781,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(arrays_are_as_long_as_the_structure_says, prepare,
 						drop),
 		cmocka_unit_test_setup_teardown(a_kernels_parameters_arrive_as_they_were_packed,
+						prepare, drop),
+		cmocka_unit_test_setup_teardown(the_child_graph_that_a_node_had_ends_with_its_nodes,
 						prepare, drop),
 		cmocka_unit_test_setup_teardown(edges_need_as_many_ids, prepare, drop),
 		cmocka_unit_test_setup_teardown(the_copy_uses_memory_of_the_servers_own, prepare,
