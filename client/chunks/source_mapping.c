@@ -18,7 +18,7 @@ struct query {
 	uint64_t size, flags, address;			   /* of the question */
 	uint64_t lo, hi, rights, page_size, offset, inode; /* of the answer */
 	uint32_t major, minor;
-	uint32_t path_size, build_id_size; /* the room, then what is used of it */
+	uint32_t path_size, build_id_size; /* the room, then the length */
 	uint64_t path, build_id;	   /* addresses */
 };
 

@@ -22,7 +22,7 @@ SOURCES = sorted({str(p.parent.relative_to(ROOT)) for p in ROOT.glob("*/**/*.c")
 # Paths that a document may name before they are there: what is built, which git ignores, and the submodule's sources.
 BUILT = [line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines() if line.startswith("/")]
 ABSENT = [*BUILT, *(f"{path}/*" for path in BUILT), "submodules/libtirpc/*"]
-# Documents that may name what is no more.
+# Documents that may have names of the past.
 HISTORY = ("CHANGELOG.md", "docs/releases/", "bench/results/")
 
 

@@ -152,5 +152,5 @@ def test_wrong_messages_are_refused_and_keep_nothing(place):  # noqa: F811
         assert one.missing(chunk) == (0, True) and one.content(len(chunk)) == before     # nor what another identity has
         one.end()
     one = Stranger(here.server, "tcp")
-    assert keep(one, b"", size=100) == INVALID_VALUE     # what is in place, only with a call
+    assert keep(one, b"", size=100) == INVALID_VALUE     # bytes in place need a call
     one.end()
