@@ -315,7 +315,9 @@ static bool move_bytes(const struct ckc_mirror *m, char *bytes, bool pull, bool 
 	return *done || ckc_client_current()->state == CK_STATE_READY;
 }
 
-/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
+/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. The
+ * function may be another graph's, and the launch have ended: then the program may have freed them.
+ */
 static bool pull_mirrors(struct ckc_exchange *x, bool source)
 {
 	struct ckc_mirror m;
@@ -324,7 +326,8 @@ static bool pull_mirrors(struct ckc_exchange *x, bool source)
 	for (size_t i = 0; i < x->count && ok; i++) {
 		char *bytes;
 
-		if (!ckc_mirror_find(x->mirrors[i].id, &m) || m.source != source)
+		if (!ckc_mirror_find(x->mirrors[i].id, &m) || m.source != source ||
+		    !ckc_box_is_mapped(&m.box))
 			continue;
 		bytes = x->mirrors[i].bytes = malloc(size_of(&m));
 		if (!bytes)
@@ -356,9 +359,13 @@ bool ckc_mirror_pull(struct ckc_exchange **out)
 
 static bool push_changes(const struct ckc_mirror *m, const char *before)
 {
-	char *now = malloc(size_of(m));
-	bool done, ok = now != NULL;
+	char *now;
+	bool done, ok;
 
+	if (!ckc_box_is_mapped(&m->box))
+		return true;
+	now = malloc(size_of(m));
+	ok = now != NULL;
 	if (now)
 		ckc_box_pack(&m->box, now);
 	if (now && memcmp(now, before, size_of(m)) != 0)

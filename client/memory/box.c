@@ -1,9 +1,13 @@
 /*
  * client/memory/box.c - boxes of memory; see client/memory/box.h.
  */
+#define _GNU_SOURCE /* mincore */
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "client/memory/box.h"
+#include "util/page.h"
 #include "util/util.h"
 
 bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
@@ -84,6 +88,34 @@ void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src)
 			       (char *)(uintptr_t)src->start + z * src->slice + y * src->pitch,
 			       dst->width);
 	}
+}
+
+static bool row_is_mapped(uint64_t lo, uint64_t hi)
+{
+	unsigned char resident[1024]; /* not used */
+	size_t size;
+
+	for (uint64_t at = lo & ~(ck_page() - 1); at < hi; at += size) {
+		size = ck_min(hi - at, sizeof(resident) * ck_page());
+		if (mincore((void *)(uintptr_t)at, size, resident) < 0 && errno == ENOMEM)
+			return false;
+	}
+	return true;
+}
+
+bool ckc_box_is_mapped(const struct ckc_box *box)
+{
+	if (ckc_box_is_packed(box))
+		return row_is_mapped(box->start, end_of(box));
+	for (size_t z = 0; z < box->depth; z++) {
+		for (size_t y = 0; y < box->height; y++) {
+			uint64_t row = box->start + z * box->slice + y * box->pitch;
+
+			if (!row_is_mapped(row, row + box->width))
+				return false;
+		}
+	}
+	return true;
 }
 
 /* A packed box of the same size at @bytes. */

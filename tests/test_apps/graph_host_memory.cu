@@ -5,6 +5,8 @@
  * usage: graph_host_memory [pieces]    pieces: it reads what two copies have written
  */
 #include <atomic>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "check.h"
 
@@ -247,6 +249,40 @@ static void after_the_exec(void)
 	EXPECT(device_has(to, N, 5, 1));
 }
 
+/* The source of a copy is freed after the launch; a function of another graph runs later. */
+static void after_the_source(bool destroyed)
+{
+	cudaGraphExec_t first, second;
+	cudaGraph_t graph, other;
+	int *source = (int *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	memset(source, 1, BYTES);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	CHECK(cudaLaunchHostFunc(stream, write_when_gone, source));
+	CHECK(cudaMemcpyAsync(to, source, BYTES, cudaMemcpyHostToDevice, stream));
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&first, graph, 0));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	CHECK(cudaLaunchHostFunc(stream, write_when_gone, host));
+	CHECK(cudaStreamEndCapture(stream, &other));
+	CHECK(cudaGraphInstantiate(&second, other, 0));
+	gone = false;
+	CHECK(cudaGraphLaunch(first, stream));
+	if (destroyed)
+		CHECK(cudaGraphExecDestroy(first));
+	gone = true;
+	CHECK(cudaStreamSynchronize(stream));
+	EXPECT(device_has(to, N, 5, 1));
+	munmap(source, BYTES);
+	CHECK(cudaGraphLaunch(second, stream));
+	CHECK(cudaStreamSynchronize(stream));
+	if (!destroyed)
+		CHECK(cudaGraphExecDestroy(first));
+	CHECK(cudaGraphExecDestroy(second));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaGraphDestroy(other));
+}
+
 static void nodes_and_clones(void)
 {
 	cudaGraphNode_t first, second;
@@ -331,6 +367,8 @@ int main(int argc, char **argv)
 	rows();
 	after_a_function();
 	after_the_exec();
+	after_the_source(false);
+	after_the_source(true);
 	nodes_and_clones();
 	two_graphs();
 	CHECK(cudaStreamDestroy(stream));
