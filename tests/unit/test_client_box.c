@@ -7,10 +7,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "client/memory/box.h"
+#include "util/page.h"
 
 #define ROOM 512u
 
@@ -95,11 +97,36 @@ static void a_box_within_another_has_its_bytes_in_that_ones_packed_bytes(void **
 	assert_true(within > 12600); /* equal ones, and parts of packed ones */
 }
 
+/* Rows of two bytes at the end and the beginning of pages, with another page between them. */
+static void only_mapped_rows_count(void **state)
+{
+	uint64_t page = ck_page();
+	char *at = mmap(NULL, 4 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ckc_box box = {.start = (uintptr_t)at + page - 1,
+			      .width = 2,
+			      .height = 2,
+			      .depth = 1,
+			      .pitch = 2 * page,
+			      .slice = 4 * page};
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_true(ckc_box_is_mapped(&box));
+	munmap(at + 3 * page, page);
+	assert_false(ckc_box_is_mapped(&box));
+	box.height = 1;
+	assert_true(ckc_box_is_mapped(&box));
+	munmap(at, page);
+	assert_false(ckc_box_is_mapped(&box));
+	munmap(at, 4 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(boxes_overlap_where_they_have_a_byte_in_common),
 		cmocka_unit_test(a_box_within_another_has_its_bytes_in_that_ones_packed_bytes),
+		cmocka_unit_test(only_mapped_rows_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
