@@ -2,16 +2,15 @@
 """bench/weights.py [--gb N] [--put] | --goals - loading a model of random weights: natively, and first and later starts over a network.
 
 Needs root, transformers and what `make -C tests far` builds. Times are from the first use of CUDA to the first token, with the file in
-the page cache, by these loaders (--ways): "transformers", from_pretrained; "safetensors", load_file and a sum; the driver's copies alone of a
-mapped file, 16 MiB ("copies") or 2 MiB ("tensors") each; "staged", 8 MiB each, read into a pinned buffer. --put: the file is sent by
-`cricket put` over a link without limits, and only the start after it is measured.
+the page cache, by three loaders: transformers' from_pretrained, safetensors' load_file and a sum, and the driver's copies alone of 16 MiB
+each. --put: the file is sent by `cricket put` over a link without limits, and only the start after it is measured.
 
 --goals: 2 GB at 1 Gbit/s, 16 GB at 100 Mbit/s and 40 ms, and 16 GB over loopback, against the goals. The second start of the 16 GB finds
 the bytes that a first one over a link without limits has kept. It takes about five minutes on an H200, with the making of the models (--gb "0.1
 0.2": smaller ones, for a trial).
 
 The client looks at the bytes of a file that is younger than a minute, so starts with kept bytes are measured when the files are older. A table comes
-last; OUT/weights.json has it, too. DRIVER=emu: the driver's copies only, to memory that was filled before, because this makes its pages.
+last; OUT/weights.json has it, too. DRIVER=emu: the driver's copies only.
 """
 import argparse
 import ctypes
@@ -73,12 +72,9 @@ def load_torch(way, folder):
     return began, check
 
 
-COPIES = {"copies": 16 << 20, "tensors": 2 << 20, "staged": 8 << 20}
-
-
-def load_copies(way, folder):
+def load_copies(folder, tensor=16 << 20):
     """The file as it is, each tensor followed by a wait, as PyTorch does. The check is of bytes at many places."""
-    cuda, tensor = ctypes.CDLL(None), COPIES[way]
+    cuda = ctypes.CDLL(None)
     if not hasattr(cuda, "cuInit"):
         cuda = ctypes.CDLL("libcuda.so.1")
     began = time.perf_counter()
@@ -89,20 +85,10 @@ def load_copies(way, folder):
     host = ctypes.addressof((ctypes.c_char * size).from_buffer(mapping))
     calls = [cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
              cuda.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(size))]
-    pinned = ctypes.c_void_p()
-    calls.append(cuda.cuMemHostAlloc(ctypes.byref(pinned), ctypes.c_size_t(tensor), 0))
-    buffer = memoryview((ctypes.c_char * tensor).from_address(pinned.value)).cast("B")
-    if networks.DRIVER == "emu":
-        calls += [cuda.cuMemsetD8_v2(device, 1, ctypes.c_size_t(size)), cuda.cuCtxSynchronize()]
-        began = time.perf_counter()
-    with open(path, "rb", buffering=0) as file:
-        for at in range(0, size, tensor):
-            part = min(tensor, size - at)
-            if way == "staged":
-                file.readinto(buffer[:part])
-            calls += [cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(device.value + at),
-                                                pinned if way == "staged" else ctypes.c_void_p(host + at), ctypes.c_size_t(part), None),
-                      cuda.cuStreamSynchronize(None)]
+    for at in range(0, size, tensor):
+        part = ctypes.c_size_t(min(tensor, size - at))
+        calls += [cuda.cuMemcpyHtoDAsync_v2(ctypes.c_uint64(device.value + at), ctypes.c_void_p(host + at), part, None),
+                  cuda.cuStreamSynchronize(None)]
     back, check = ctypes.create_string_buffer(4096), hashlib.sha256()
     for at in range(0, size - len(back), max(size // 16, 1)):
         calls.append(cuda.cuMemcpyDtoH_v2(back, ctypes.c_uint64(device.value + at), ctypes.c_size_t(len(back))))
@@ -111,8 +97,8 @@ def load_copies(way, folder):
 
 
 def load(way, folder):
-    began, check = load_copies(way, folder) if way in COPIES else load_torch(way, folder)
-    print(json.dumps({"s": time.perf_counter() - began, "processor": sum(os.times()[:2]), "check": check}))
+    began, check = load_copies(folder) if way == "copies" else load_torch(way, folder)
+    print(json.dumps({"s": time.perf_counter() - began, "check": check}))
 
 
 def program(way, folder):
@@ -153,8 +139,7 @@ class Starts:
         said = self.bench.rows(network, "plain", ["env", f"CRICKET_WEIGHTS={weights}", *program(self.way, self.folder)], 400)
         seconds = said.get("s", float("nan"))
         self.rows.append({"what": f"{self.gb} GB, {self.way}, {title}", "network": network.name, "native": self.native, "remote": seconds,
-                          "processor": said.get("processor", float("nan")), "limit": limit,
-                          "equal": bool(self.want) and said.get("check") == self.want.get("check")})
+                          "limit": limit, "equal": bool(self.want) and said.get("check") == self.want.get("check")})
         print(f"{time.monotonic() - BEGAN:.0f} s:", line(self.rows[-1]), flush=True)
         time.sleep(1)
         return seconds
@@ -169,7 +154,7 @@ class Starts:
 def line(row):
     limit, seconds = row["limit"], row["remote"]
     goal = "" if limit is None else f"{limit:.2f}{'' if seconds <= limit else ': MISSED'}"
-    return f"| {row['what']} | {row['network']} | {row['native']:.2f} | {seconds:.2f} | {row['processor']:.2f} | {goal} | {'equal' if row['equal'] else 'DIFFERS'} |"
+    return f"| {row['what']} | {row['network']} | {row['native']:.2f} | {seconds:.2f} | {goal} | {'equal' if row['equal'] else 'DIFFERS'} |"
 
 
 def measure_1_gbit(bench, models, gb, way):
@@ -205,7 +190,7 @@ def measure_loopback(bench, models, gb, times=4):
 def measure_goals(bench, models, small, large, ways):
     for way in ways:
         measure_1_gbit(bench, models, small, way)
-        measure_100_mbit(bench, models, large, way if way in COPIES else "transformers")
+        measure_100_mbit(bench, models, large, "copies" if way == "copies" else "transformers")
     measure_loopback(bench, models, large)
 
 
@@ -248,7 +233,7 @@ def main():
     networks.OUT.mkdir(parents=True, exist_ok=True)
     (networks.OUT / "weights.json").write_text(json.dumps(Starts.rows, indent=1), encoding="utf-8")
     print(f"\nmodels on {kind}; {os.cpu_count()} processors; {time.monotonic() - BEGAN:.0f} s in all\n\n"
-          "| what | network | native, s | remote, s | the program's processor time, s | at most | result |\n|---|---|---|---|---|---|---|")
+          "| what | network | native, s | remote, s | at most | result |\n|---|---|---|---|---|---|")
     print("\n".join(map(line, Starts.rows)))
 
 

@@ -3,43 +3,14 @@
  */
 #include <blake2.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "util/hash.h"
-#include "util/util.h"
 
 void ck_hash(const void *data, size_t size, struct ck_hash *out)
 {
 	/* Refuses only a NULL where there are bytes, and result sizes that we do not use. */
 	blake2b(out->bytes, size ? data : NULL, NULL, sizeof(out->bytes), size, 0);
-}
-
-struct ck_hashing {
-	blake2b_state state;
-};
-
-struct ck_hashing *ck_hash_begin(void)
-{
-	struct ck_hashing *h =
-		aligned_alloc(_Alignof(struct ck_hashing),
-			      CK_ALIGN_UP(sizeof(struct ck_hashing), _Alignof(struct ck_hashing)));
-
-	if (h)
-		blake2b_init(&h->state, CK_HASH_SIZE);
-	return h;
-}
-
-void ck_hash_add(struct ck_hashing *h, const void *data, size_t size)
-{
-	if (size)
-		blake2b_update(&h->state, data, size);
-}
-
-void ck_hash_end(struct ck_hashing *h, struct ck_hash *out)
-{
-	blake2b_final(&h->state, out->bytes, sizeof(out->bytes));
-	free(h);
 }
 
 bool ck_hash_equal(const struct ck_hash *a, const struct ck_hash *b)

@@ -18,13 +18,6 @@ struct ck_hash {
 /* BLAKE2b of `size` bytes with a 32-byte result, as `b2sum -l 256` prints it. Cannot fail. */
 void ck_hash(const void *data, size_t size, struct ck_hash *out);
 
-/* The same of bytes that come in pieces: begin, add each, and end, which frees it. NULL: no
- * memory. */
-struct ck_hashing;
-struct ck_hashing *ck_hash_begin(void);
-void ck_hash_add(struct ck_hashing *hashing, const void *data, size_t size);
-void ck_hash_end(struct ck_hashing *hashing, struct ck_hash *out);
-
 bool ck_hash_equal(const struct ck_hash *a, const struct ck_hash *b);
 
 /* Negative, 0 or positive, as memcmp; for sorting. */

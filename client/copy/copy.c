@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/copy/compressed_upload.h"
-#include "client/copy/kept_message.h"
 #include "client/copy/mirror.h"
 #include "client/copy/multi_server.h"
 #include "client/copy/parallel_upload.h"
@@ -215,7 +214,7 @@ static CUresult upload_bytes(struct place *p, CUdeviceptr dst, const void *src, 
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
 	ckc_hostmem_copied(src);
-	if (size >= CKC_KEPT_MIN && upload_kept(p, dst, src, size, &err))
+	if (way == PARTS && upload_kept(p, dst, src, size, &err))
 		return err;
 	if (way == PARTS && ckc_compression_hides(p->ctx->client, size))
 		way = MESSAGE;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/chunks/chunk_lookup.h"
+#include "client/copy/chunk_lookup.h"
 #include "client/copy/held_upload.h"
 #include "client/copy/staging.h"
 #include "client/copy/state.h"

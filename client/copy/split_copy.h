@@ -14,9 +14,9 @@ CUresult ckc_split_copy_upload(const struct ckc_staged *copy);
 CUresult ckc_split_copy_download(const struct ckc_staged *copy);
 
 /*
- * stored_upload.c: upload at least CKC_KEPT_MIN bytes by chunks that the server has or keeps for
- * the next start of the program, if that is faster than to send them. True: the bytes have been
- * taken over, or *@err is set. False: nothing was done.
+ * stored_upload.c: upload by chunks that the server has or keeps for the next start of the program,
+ * if that is faster than to send them. True: the bytes have been taken over, or *@err is set.
+ * False: nothing was done.
  */
 bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err);
 

@@ -16,7 +16,6 @@
 #include "util/wait.h"
 
 struct ck_map;
-struct ckc_chunk_tags;
 
 #define CK_STAGES 8
 
@@ -93,9 +92,6 @@ struct ckc_kept {	     /* stored_upload.c, stored_pays.c */
 	 * for such places that had been filled before */
 	_Atomic uint64_t filled[CKC_FILLED];
 	_Atomic uint64_t refilled;
-	_Atomic(struct ckc_chunk_tags *) tags; /* of memory; NULL: not yet, */
-	_Atomic bool untagged;		       /* or they cannot be had */
-	_Atomic bool recalled;		       /* the index was asked for the network's rate */
 };
 
 struct ckc_promises { /* held_upload.c */

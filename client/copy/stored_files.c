@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/chunks/chunk_index.h"
-#include "client/chunks/upload_source.h"
+#include "client/copy/chunk_index.h"
+#include "client/copy/upload_source.h"
 #include "client/link/client.h"
 #include "client/wire/pipelined_calls.h"
 #include "cuda/client_store.h"

@@ -4,11 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/chunks/chunk_lookup.h"
-#include "client/chunks/chunk_tag.h"
 #include "client/copy/state.h"
 #include "client/copy/stored_pays.h"
-#include "client/chunks/upload_source.h"
+#include "client/copy/upload_source.h"
 #include "client/link/client.h"
 #include "client/wire/compression.h"
 #include "util/env.h"
@@ -18,6 +16,8 @@ CK_LOG_DEFINE("client");
 
 #define LINK_MOST 1250000000u  /* bytes per second: 10 Gbit/s; a faster network needs no store */
 #define REHASH_MOST 200000000u /* the same for bytes that are hashed before they are sent */
+/* Of memory that is not mapped from a file. Loaders stage files in buffers of 8 MiB. */
+#define MEMORY_MIN ((size_t)8 << 20)
 #define PLAIN_TIMES 16
 #define REFILL_MOST ((size_t)256 << 20) /* of bytes that may be batches of data */
 #define MEASURE_MIN ((size_t)8 << 20)	/* a shorter upload does not show the network's rate, */
@@ -73,11 +73,12 @@ bool ckc_stored_pays_hashing(struct ckc_client *c)
 	return ckc_stored_always() || ckc_compression_link(c) == 0 || link_is_below(c, REHASH_MOST);
 }
 
-/* Does it pay for a mapped file, or for other memory? */
-static bool pays_for(struct ckc_client *c, bool file)
+/* Does it pay for @size bytes of a mapped file, or of other memory? */
+static bool pays_for(struct ckc_client *c, bool file, size_t size)
 {
-	return file || ckc_stored_always() ||
-	       (ckc_compression_link(c) > 0 && ckc_stored_pays_hashing(c));
+	if (file || ckc_stored_always())
+		return file || size >= MEMORY_MIN;
+	return size >= MEMORY_MIN && ckc_compression_link(c) > 0 && ckc_stored_pays_hashing(c);
 }
 
 /* Was the memory no file when it was looked up a short time ago? To read the list of mappings takes
@@ -105,7 +106,7 @@ bool ckc_stored_pays_open(struct ckc_client *c, const void *bytes, size_t size,
 	if (is_plain(k, bytes))
 		return false;
 	if (ckc_upload_source_open(bytes, size, source) == 0) {
-		if (pays_for(c, source->file))
+		if (pays_for(c, source->file, size))
 			return true;
 		note_plain(k, source);
 	}
@@ -131,7 +132,7 @@ static struct ckc_chunk_key link_key(const struct ckc_client *c)
 {
 	const char *address = ckc_session_server(c);
 
-	return (struct ckc_chunk_key){.device = CKC_INDEX_LINK,
+	return (struct ckc_chunk_key){.device = UINT64_MAX,
 				      .inode = ck_hash_key(address, strlen(address))};
 }
 
@@ -159,23 +160,6 @@ void ckc_stored_note_link(struct ckc_client *c, int index)
 	memcpy(entry.hash.bytes, &rate, sizeof(rate));
 	if (rate > 0)
 		ckc_chunk_index_put(index, &key, (uint32_t)time(NULL), &entry);
-}
-
-const struct ckc_chunk_tags *ckc_stored_tags(struct ckc_client *c, const struct ckc_chunk_lookup *l)
-{
-	struct ckc_kept *k = &c->copying->kept;
-	struct ckc_chunk_tags *tags = k->tags, *other = NULL;
-	struct ckc_chunk_entry secret;
-
-	if (l->source->file || tags || k->untagged ||
-	    !ckc_chunk_index_secret(ck_private_fd_number(l->index), l->now, &secret))
-		return l->source->file ? NULL : tags;
-	tags = ckc_chunk_tags_create(secret.hash.bytes);
-	k->untagged = !tags;
-	if (!tags || atomic_compare_exchange_strong(&k->tags, &other, tags))
-		return tags;
-	ckc_chunk_tags_destroy(tags); /* another thread was faster */
-	return other;
 }
 
 /* Hashing may take a little time; a server that had the bytes has to be faster than the network. */

@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ckc_chunk_lookup;
-struct ckc_chunk_tags;
 struct ckc_client;
 struct ckc_upload_source;
 
@@ -44,14 +42,9 @@ bool ckc_stored_pays_new(struct ckc_client *c, const struct ckc_upload_source *s
 			 size_t size);
 
 /* Take the rate that an earlier session has measured for this server, if this one has not measured
- * any; and note this session's. In the file @index (client/chunks/chunk_index.h). */
+ * any; and note this session's. In the file @index (client/copy/chunk_index.h). */
 void ckc_stored_recall_link(struct ckc_client *c, int index);
 void ckc_stored_note_link(struct ckc_client *c, int index);
-
-/* The tags of memory under the secret of the index, which the session keeps. NULL: there are none,
- * or the source is a file. */
-const struct ckc_chunk_tags *ckc_stored_tags(struct ckc_client *c,
-					     const struct ckc_chunk_lookup *lookup);
 
 /* An upload took @ns. */
 struct ckc_stored_measure {

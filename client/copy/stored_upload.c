@@ -15,15 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/chunks/chunk_index.h"
-#include "client/chunks/chunk_lookup.h"
+#include "client/copy/chunk_index.h"
+#include "client/copy/chunk_lookup.h"
 #include "client/copy/compressed_upload.h"
 #include "client/copy/held_upload.h"
-#include "client/copy/kept_message.h"
 #include "client/copy/split_copy.h"
 #include "client/copy/state.h"
 #include "client/copy/stored_pays.h"
-#include "client/chunks/upload_source.h"
+#include "client/copy/upload_source.h"
 #include "client/managed/managed.h"
 #include "client/wire/compression.h"
 #include "client/wire/progress.h"
@@ -39,6 +38,7 @@
 #define STEP ((size_t)256 << 20)
 /* Bytes of the thread's stack, for names of files and lists of chunks. */
 #define STACK ((size_t)48 << 10)
+#define BLOCKS (CK_CHUNK / CK_PACK_BLOCK)
 
 /* One upload. Threads share it. */
 struct upload {
@@ -121,6 +121,23 @@ static CUresult offer_chunks(struct batch *b, size_t *i)
 	return err;
 }
 
+/* Compress a chunk to @b->blocks; returns its size there, and the lengths of its blocks. */
+static size_t pack_chunk(struct batch *b, const char *bytes, size_t size, uint32_t *lengths)
+{
+	size_t total = 0;
+
+	for (size_t at = 0; at < size; at += CK_PACK_BLOCK, lengths++) {
+		size_t plain = ck_min(size - at, (size_t)CK_PACK_BLOCK);
+		const void *packed;
+		size_t n = ckc_pack_next(&b->sending.run, bytes + at, plain, &packed);
+
+		*lengths = (uint32_t)(n ? n : plain);
+		memcpy(b->blocks + total, n ? packed : bytes + at, *lengths);
+		total += *lengths;
+	}
+	return total;
+}
+
 /* Is it known, and no part of a larger chunk? */
 static bool has_hash(const struct chunk *c)
 {
@@ -132,7 +149,7 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 {
 	struct upload *u = b->u;
 	const char *bytes = (const char *)u->copy.host + c->at;
-	uint32_t lengths[CKC_KEPT_BLOCKS];
+	uint32_t lengths[BLOCKS];
 	size_t size = c->size;
 	ck_upload_kept_args args = {
 		.dst = u->copy.device + c->at, .stream = u->stream, .size = c->size};
@@ -142,7 +159,7 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 	if (u->placed)
 		return ckc_pipelined_call(&b->sending.ahead, CK_PROC_upload_kept, &args, NULL, 0);
 	if (b->blocks) {
-		size = ckc_kept_pack(&b->sending.run, bytes, c->size, lengths, b->blocks);
+		size = pack_chunk(b, bytes, c->size, lengths);
 		bytes = (const char *)b->blocks;
 		args.blocks.blocks_val = (char *)lengths;
 		args.blocks.blocks_len =
@@ -152,14 +169,19 @@ static CUresult send_kept(struct batch *b, const struct chunk *c)
 	return ckc_pipelined_call(&b->sending.ahead, CK_PROC_upload_kept, &args, bytes, size);
 }
 
-/* Note the hash of a chunk for the next start. */
+/* Note the hash of a chunk for the next start, if it is still the file's. */
 static void note_chunk(const struct upload *u, struct chunk *c)
 {
-	size_t at = u->start + c->at;
+	const struct ckc_chunk_key key =
+		ckc_upload_source_key(u->lookup.source, u->start + c->at, c->size);
+	struct ckc_chunk_entry entry = {.sure = u->lookup.source->sure};
 
 	if (!has_hash(c))
-		ckc_chunk_hash(&u->lookup, at, c->size, &c->stored);
-	ckc_chunk_note(&u->lookup, at, c->size, &c->stored.hash);
+		ckc_chunk_hash(&u->lookup, u->start + c->at, c->size, &c->stored);
+	entry.hash = c->stored.hash;
+	if (ckc_upload_source_is_intact(u->lookup.source, u->start + c->at, c->size))
+		ckc_chunk_index_put(ck_private_fd_number(u->lookup.index), &key, u->lookup.now,
+				    &entry);
 }
 
 /* Send a chunk for the server to keep, or only send it if it is not the file's any more. */
@@ -362,59 +384,31 @@ static CUresult upload_parts(const struct ckc_staged *copy, const struct ckc_chu
 	return err;
 }
 
-/* It blocks when the network, or the hashing, is slower than the program. */
-static CUresult upload_message(const struct ckc_staged *copy, const struct ckc_chunk_lookup *lookup)
-{
-	uint64_t began = ck_now_ns();
-	CUresult err = ckc_kept_message(copy, lookup);
-	const struct ckc_stored_measure measure = {copy->size, 0, true, ck_now_ns() - began};
-
-	if (!err)
-		ckc_stored_measured(copy->ctx->client, &measure);
-	return err;
-}
-
-/* Upload from a source that is open. */
-static CUresult upload_source(const struct ckc_staged *copy, struct ckc_chunk_lookup *lookup,
-			      bool known)
-{
-	struct ckc_client *c = copy->ctx->client;
-	int index = ck_private_fd_number(lookup->index);
-	CUresult err;
-
-	lookup->tags = ckc_stored_tags(c, lookup);
-	if (!known && copy->size < CK_STRIPING_MIN)
-		return upload_message(copy, lookup);
-	ckc_stored_recall_link(c, index);
-	err = upload_parts(copy, lookup);
-	ckc_stored_note_link(c, index);
-	return err;
-}
-
 bool ckc_stored_upload(const struct ckc_staged *copy, CUresult *err)
 {
 	struct ckc_client *c = copy->ctx->client;
 	struct ckc_upload_source source;
 	struct ck_private_fd index; /* an upload takes long */
-	struct ckc_chunk_lookup lookup = {
+	const struct ckc_chunk_lookup lookup = {
 		.source = &source, .index = &index, .now = (uint32_t)time(NULL)};
 	struct ckc_staged reached = *copy;
-	bool takes = false, known;
+	bool takes = false;
 
-	if (!ckc_stored_pays(c) || !ck_stack_has(STACK) ||
-	    (copy->size < CK_STRIPING_MIN && !ckc_kept_message_pays(c)))
+	if (!ckc_stored_pays(c) || !ck_stack_has(STACK))
 		return false;
 	reached.host = ckc_managed_host(copy->host, copy->size, false);
 	if (!reached.host)
 		return false;
 	if (ckc_stored_pays_open(c, reached.host, copy->size, &source)) {
 		ck_private_fd_take(&index, ckc_chunk_index_open(), false);
-		known = ck_private_fd_number(&index) >= 0 &&
-			ckc_chunk_is_known(&lookup, 0, copy->size);
-		takes = known || (ck_private_fd_number(&index) >= 0 &&
-				  ckc_stored_pays_new(c, &source, copy->device, copy->size));
-		if (takes)
-			*err = upload_source(&reached, &lookup, known);
+		takes = ck_private_fd_number(&index) >= 0 &&
+			(ckc_chunk_is_known(&lookup, 0, copy->size) ||
+			 ckc_stored_pays_new(c, &source, copy->device, copy->size));
+		if (takes) {
+			ckc_stored_recall_link(c, ck_private_fd_number(&index));
+			*err = upload_parts(&reached, &lookup);
+			ckc_stored_note_link(c, ck_private_fd_number(&index));
+		}
 		ck_private_fd_close(&index);
 		ckc_upload_source_close(&source);
 	}

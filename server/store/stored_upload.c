@@ -292,12 +292,14 @@ static bool kept_is_valid(const struct cks_request *q, const ck_upload_kept_args
 	       blocks_fit(q, a->blocks.blocks_val, count, a->size);
 }
 
-static CUresult upload_kept(struct cks_request *q, const ck_upload_kept_args *a)
+CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
+			      ck_upload_kept_res *res)
 {
 	struct cks_new_chunk *chunk;
 	struct target t;
 	CUresult err;
 
+	(void)res;
 	if (!kept_is_valid(q, a) || !cks_memory_covers(q->session->memory, a->dst, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = find_target(q, a->dst, a->stream, &t);
@@ -315,25 +317,4 @@ static CUresult upload_kept(struct cks_request *q, const ck_upload_kept_args *a)
 	else
 		cks_chunk_writer_add(q->session->writer, chunk);
 	return err;
-}
-
-CUresult ck_serve_upload_kept(struct cks_request *q, ck_upload_kept_args *a,
-			      ck_upload_kept_res *res)
-{
-	(void)res;
-	return upload_kept(q, a);
-}
-
-/* The thread of commands does not wait for the bytes of a stream. */
-CUresult ck_serve_upload_keep(struct cks_request *q, ck_upload_keep_args *a, void *unused)
-{
-	ck_upload_kept_args kept = {.dst = a->dst, .stream = a->stream, .size = a->size};
-
-	(void)unused;
-	if (q->bulk_size == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(kept.hash, a->hash, sizeof(kept.hash));
-	kept.blocks.blocks_val = a->blocks.blocks_val;
-	kept.blocks.blocks_len = a->blocks.blocks_len;
-	return upload_kept(q, &kept);
 }

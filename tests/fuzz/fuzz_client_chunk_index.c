@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/chunks/chunk_index.h"
+#include "client/copy/chunk_index.h"
 #include "tests/fuzz/standalone.h"
 
 #define KEYS 4u

@@ -18,10 +18,8 @@
 
 #include <cmocka.h>
 
-#include "client/chunks/chunk_lookup.h"
-#include "client/chunks/chunk_tag.h"
-#include "client/chunks/source_mapping.h"
-#include "client/chunks/upload_source.h"
+#include "client/copy/chunk_lookup.h"
+#include "client/copy/upload_source.h"
 #include "util/process/private_fds.h"
 
 #define NOW 1000000u
@@ -303,47 +301,6 @@ static void memory_that_cannot_be_read_is_left_alone(void **state)
 	ckc_upload_source_close(&source);
 }
 
-/* Where the kernel answers for one address, its answer is that of the list. */
-static void check_mapping(uintptr_t at)
-{
-	struct ckc_mapping *asked = ckc_mapping_find(at, at + 64);
-	struct ckc_mapping *listed = ckc_mapping_find_in_list(at, at + 64);
-
-	assert_non_null(asked);
-	assert_non_null(listed);
-	assert_true(asked->lo == listed->lo && asked->hi == listed->hi);
-	assert_true(asked->offset == listed->offset && asked->inode == listed->inode);
-	assert_true(asked->major == listed->major && asked->minor == listed->minor);
-	assert_string_equal(asked->rights, listed->rights);
-	assert_string_equal(asked->path, listed->path);
-	free(asked);
-	free(listed);
-}
-
-static void a_mapping_is_found_in_both_ways(void **state)
-{
-	struct ckc_mapping *found;
-	int fd;
-	char *bytes = map_file(MAP_SHARED, PROT_READ, &fd);
-	const uintptr_t at = (uintptr_t)bytes;
-
-	(void)state;
-	check_mapping(at + 4096);
-	check_mapping((uintptr_t)&found);
-	check_mapping((uintptr_t)&dir);
-	found = ckc_mapping_find(at, at + PAGES);
-	assert_string_equal(found->rights, "r--s");
-	assert_non_null(strstr(found->path, "/weights"));
-	free(found);
-	assert_int_equal(mprotect(bytes + PAGES / 2, PAGES / 2, PROT_NONE), 0);
-	assert_null(ckc_mapping_find(at, at + PAGES));
-	assert_null(ckc_mapping_find_in_list(at, at + PAGES));
-	munmap(bytes, PAGES);
-	assert_null(ckc_mapping_find(at, at + PAGES));
-	assert_null(ckc_mapping_find_in_list(at, at + PAGES));
-	close(fd);
-}
-
 static void a_young_file_is_hashed_again(void **state)
 {
 	const int64_t second = 1000000000, now = 5000 * second;
@@ -360,7 +317,7 @@ static void a_hash_of_a_file_that_has_become_old_is_sure(void **state)
 {
 	struct ckc_upload_source source;
 	struct ck_private_fd index;
-	struct ckc_chunk_lookup lookup = {.source = &source, .index = &index, .now = NOW};
+	struct ckc_chunk_lookup lookup = {&source, &index, NOW, false};
 	struct ckc_chunk_entry entry = {.sure = false};
 	struct ckc_chunk_key key;
 	struct ckc_stored_chunk chunk;
@@ -395,8 +352,7 @@ static void a_chunk_of_the_file_has_to_have_the_bytes_in_memory(void **state)
 {
 	struct ckc_upload_source source;
 	struct ck_private_fd index;
-	struct ckc_chunk_lookup lookup = {
-		.source = &source, .index = &index, .now = NOW, .rehash = true};
+	struct ckc_chunk_lookup lookup = {&source, &index, NOW, true};
 	struct ckc_chunk_entry entry = {.sure = false};
 	struct ckc_chunk_key key;
 	struct ckc_stored_chunk chunk;
@@ -423,106 +379,6 @@ static void a_chunk_of_the_file_has_to_have_the_bytes_in_memory(void **state)
 	close(fd);
 }
 
-static struct ckc_chunk_tags *open_tags(int index)
-{
-	struct ckc_chunk_entry secret, again;
-	struct ckc_chunk_tags *tags;
-
-	assert_true(ckc_chunk_index_secret(index, NOW, &secret));
-	assert_true(ckc_chunk_index_secret(index, NOW, &again));
-	assert_true(ck_hash_equal(&secret.hash, &again.hash));
-	tags = ckc_chunk_tags_create(secret.hash.bytes);
-	if (!tags) /* the processor hashes as fast */
-		skip();
-	return tags;
-}
-
-/* Overwrite the hash that the index has for the tag of these bytes. */
-static void name_by_tag(int index, const struct ckc_chunk_tags *tags, const char *bytes,
-			const struct ckc_chunk_entry *entry)
-{
-	struct ckc_chunk_tag tag;
-	struct ckc_chunk_key key = {.device = CKC_INDEX_TAG, .length = PAGES};
-
-	assert_true(ckc_chunk_tag(tags, bytes, PAGES, &tag));
-	key.inode = tag.word[0];
-	key.size = tag.word[1];
-	ckc_chunk_index_put(index, &key, NOW, entry);
-}
-
-/* Also if other bytes of it change than those by which the client finds what it may know. */
-static void memory_is_found_by_its_tag(void **state)
-{
-	char *bytes = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	const struct ckc_chunk_entry other = entry_of(5);
-	struct ckc_chunk_tags *tags;
-	struct ckc_upload_source source;
-	struct ck_private_fd index;
-	struct ckc_chunk_lookup lookup = {
-		.source = &source, .index = &index, .now = NOW, .rehash = true};
-	struct ckc_stored_chunk chunk;
-	struct ck_hash hash;
-
-	(void)state;
-	memset(bytes, 3, PAGES);
-	assert_int_equal(ckc_upload_source_open(bytes, PAGES, &source), 0);
-	ck_private_fd_take(&index, ckc_chunk_index_open(), false);
-	lookup.tags = tags = open_tags(ck_private_fd_number(&index));
-	ckc_chunk_hash(&lookup, 0, PAGES, &chunk);
-	ckc_chunk_note(&lookup, 0, PAGES, &chunk.hash);
-	ck_hash(bytes, PAGES, &hash);
-	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk) && ck_hash_equal(&chunk.hash, &hash));
-	name_by_tag(ck_private_fd_number(&index), tags, bytes, &other);
-	assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
-	assert_true(ck_hash_equal(&chunk.hash, &other.hash)); /* it is not hashed */
-	bytes[PAGES - 100]++;
-	ck_hash(bytes, PAGES, &hash);
-	for (int i = 0; i < 2; i++) {
-		assert_true(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
-		assert_true(ck_hash_equal(&chunk.hash, &hash));
-	}
-	lookup.rehash = false;
-	assert_false(ckc_chunk_find(&lookup, 0, PAGES, &chunk));
-	ckc_chunk_tags_destroy(tags);
-	ck_private_fd_close(&index);
-	ckc_upload_source_close(&source);
-	munmap(bytes, PAGES);
-}
-
-static void tags_of_another_index_differ(void **state)
-{
-	const char bytes[100] = "the same";
-	struct ckc_chunk_tags *one, *two;
-	struct ckc_chunk_tag a, b, c;
-	int index = ckc_chunk_index_open();
-
-	(void)state;
-	one = open_tags(index);
-	assert_int_equal(ftruncate(index, 0), 0);
-	two = open_tags(index);
-	assert_true(ckc_chunk_tag(one, bytes, sizeof(bytes), &a));
-	assert_true(ckc_chunk_tag(one, bytes, sizeof(bytes), &b));
-	assert_true(ckc_chunk_tag(two, bytes, sizeof(bytes), &c));
-	assert_memory_equal(&a, &b, sizeof(a));
-	assert_memory_not_equal(&a, &c, sizeof(a));
-	assert_true(ckc_chunk_tag(one, bytes, sizeof(bytes) - 1, &b)); /* of one zero less */
-	assert_memory_not_equal(&a, &b, sizeof(a));
-	ckc_chunk_tags_destroy(one);
-	ckc_chunk_tags_destroy(two);
-	close(index);
-}
-
-static void a_secret_that_cannot_be_kept_is_none(void **state)
-{
-	struct ckc_chunk_entry secret;
-	int index = ckc_chunk_index_open(), reads = open(path, O_RDONLY | O_CLOEXEC);
-
-	(void)state;
-	assert_false(ckc_chunk_index_secret(reads, NOW, &secret));
-	close(reads);
-	close(index);
-}
-
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
 
 int main(void)
@@ -535,10 +391,6 @@ int main(void)
 		TEST(the_file_is_bounded_and_the_newest_stay),
 		TEST(a_file_that_others_can_write_is_not_used),
 		TEST(a_limit_of_files_does_not_end_the_process),
-		TEST(memory_is_found_by_its_tag),
-		TEST(tags_of_another_index_differ),
-		TEST(a_secret_that_cannot_be_kept_is_none),
-		TEST(a_mapping_is_found_in_both_ways),
 		TEST(a_mapped_file_is_named_by_its_state),
 		TEST(written_pages_are_not_the_files),
 		TEST(a_file_that_became_shorter_is_left_alone),

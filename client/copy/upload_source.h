@@ -1,16 +1,16 @@
 /*
- * client/chunks/upload_source.h - where the bytes of a large upload come from: the part of a file
+ * client/copy/upload_source.h - where the bytes of a large upload come from: the part of a file
  * that is mapped there, or other memory.
  */
-#ifndef CK_CLIENT_CHUNKS_UPLOAD_SOURCE_H
-#define CK_CLIENT_CHUNKS_UPLOAD_SOURCE_H
+#ifndef CK_CLIENT_COPY_UPLOAD_SOURCE_H
+#define CK_CLIENT_COPY_UPLOAD_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "client/chunks/chunk_index.h"
+#include "client/copy/chunk_index.h"
 
 struct ckc_upload_source {
 	const char *bytes;

@@ -1,27 +1,24 @@
 /*
- * client/chunks/chunk_lookup.h - which chunk of the server's store has the bytes of an upload, by
+ * client/copy/chunk_lookup.h - which chunk of the server's store has the bytes of an upload, by
  * the user's index.
  */
-#ifndef CK_CLIENT_CHUNKS_CHUNK_LOOKUP_H
-#define CK_CLIENT_CHUNKS_CHUNK_LOOKUP_H
+#ifndef CK_CLIENT_COPY_CHUNK_LOOKUP_H
+#define CK_CLIENT_COPY_CHUNK_LOOKUP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/chunks/upload_source.h"
+#include "client/copy/upload_source.h"
 #include "util/hash.h"
 #include "util/process/private_fds.h"
-
-struct ckc_chunk_tags;
 
 /* Where to look. */
 struct ckc_chunk_lookup {
 	const struct ckc_upload_source *source;
-	struct ck_private_fd *index;	   /* ckc_chunk_index_open */
-	uint32_t now;			   /* seconds, as of time(2) */
-	bool rehash;			   /* hash bytes that the index only supposes */
-	const struct ckc_chunk_tags *tags; /* of memory that is no file; NULL: it is hashed */
+	struct ck_private_fd *index; /* ckc_chunk_index_open */
+	uint32_t now;		     /* seconds, as of time(2) */
+	bool rehash;		     /* hash bytes that the index only supposes */
 };
 
 /* A chunk that the server may have, and where in it the bytes begin. */
@@ -43,12 +40,8 @@ bool ckc_chunk_is_known(const struct ckc_chunk_lookup *lookup, size_t at, size_t
 size_t ckc_chunks_from(const struct ckc_chunk_lookup *lookup, size_t at, struct ck_hash *hashes,
 		       size_t most);
 
-/* The chunk that these bytes are, by hashing them. The index gets the tag of memory. */
+/* The chunk that these bytes are. */
 void ckc_chunk_hash(const struct ckc_chunk_lookup *lookup, size_t at, size_t size,
 		    struct ckc_stored_chunk *chunk);
-
-/* Note for the next start that these bytes have this hash, if they are still the file's. */
-void ckc_chunk_note(const struct ckc_chunk_lookup *lookup, size_t at, size_t size,
-		    const struct ck_hash *hash);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * client/chunks/chunk_index.c - see client/chunks/chunk_index.h.
+ * client/copy/chunk_index.c - see client/copy/chunk_index.h.
  *
  * The file is a table of buckets. A key's bucket is chosen by its hash, and read and written as a
  * whole record each, without locks: two writers may lose a record, never make a wrong one.
@@ -11,12 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/chunks/chunk_index.h"
+#include "client/copy/chunk_index.h"
 #include "util/util.h"
 
 #define BUCKETS 2048u
@@ -164,18 +163,4 @@ void ckc_chunk_index_put(int index, const struct ckc_chunk_key *key, uint32_t no
 
 	read_bucket(index, bucket, records);
 	write_record(index, bucket, choose_record(records, key), &r);
-}
-
-bool ckc_chunk_index_secret(int index, uint32_t now, struct ckc_chunk_entry *secret)
-{
-	const struct ckc_chunk_key key = {.device = CKC_INDEX_SECRET};
-	struct ckc_chunk_entry made = {.sure = false};
-
-	if (ckc_chunk_index_find(index, &key, now, secret))
-		return true;
-	if (getrandom(made.hash.bytes, sizeof(made.hash.bytes), 0) != sizeof(made.hash.bytes))
-		return false;
-	ckc_chunk_index_put(index, &key, now, &made);
-	/* another process may have been later */
-	return ckc_chunk_index_find(index, &key, now, secret);
 }

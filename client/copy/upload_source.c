@@ -1,5 +1,5 @@
 /*
- * client/chunks/upload_source.c - see client/chunks/upload_source.h.
+ * client/copy/upload_source.c - see client/copy/upload_source.h.
  *
  * A file's device, inode, size and times name its content only where the kernel changes a time
  * with every write: on local file systems, and some time after the last change. Elsewhere they are
@@ -17,8 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/chunks/source_mapping.h"
-#include "client/chunks/upload_source.h"
+#include "client/copy/upload_source.h"
 #include "rpc/compress.h"
 #include "util/process/fd.h"
 #include "util/process/proc_file.h"
@@ -29,6 +28,50 @@
 #define OLD_NS (60 * NS)
 #define SAMPLES 64u /* of other memory */
 #define SAMPLE 64u
+
+/* A line of /proc/self/maps. */
+struct mapping {
+	unsigned long lo, hi, offset, inode;
+	unsigned int major, minor;
+	char rights[5];
+	const char *path;
+};
+
+static bool read_mapping(const char *line, struct mapping *m)
+{
+	int at = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &m->lo, &m->hi, m->rights, &m->offset,
+		   &m->major, &m->minor, &m->inode, &at) < 7 ||
+	    at == 0)
+		return false;
+	m->path = line + at;
+	return true;
+}
+
+/* Find the mapping that contains all of [lo, hi). @line is its text, from malloc. */
+static bool find_mapping(uintptr_t lo, uintptr_t hi, struct mapping *m, char **line)
+{
+	struct ck_proc_lines lines = {0};
+	struct ck_proc_file maps;
+	bool found = false;
+	const char *next;
+
+	*line = NULL;
+	if (ck_proc_file_open(&maps, "/proc/self/maps") < 0)
+		return false;
+	while (!found && (next = ck_proc_file_line(&maps, &lines)) != NULL) {
+		if (!read_mapping(next, m))
+			continue;
+		if (m->lo > lo)
+			break;
+		found = hi <= m->hi;
+	}
+	ck_proc_file_close(&maps);
+	if (found)
+		*line = strdup(next);
+	return *line && read_mapping(*line, m);
+}
 
 static int64_t ns_of(struct timespec t)
 {
@@ -95,7 +138,7 @@ static bool open_pagemap(struct ck_proc_file *pagemap)
 }
 
 /* Pages of the mapping may be the program's own, unless it is shared. False: it cannot be told. */
-static bool pages_can_be_told(const struct ckc_mapping *m, struct ckc_upload_source *s)
+static bool pages_can_be_told(const struct mapping *m, struct ckc_upload_source *s)
 {
 	struct ck_proc_file pagemap;
 
@@ -108,7 +151,7 @@ static bool pages_can_be_told(const struct ckc_mapping *m, struct ckc_upload_sou
 	return true;
 }
 
-static int describe_file(const struct ckc_mapping *m, size_t size, struct ckc_upload_source *s)
+static int describe_file(const struct mapping *m, size_t size, struct ckc_upload_source *s)
 {
 	uint64_t offset = m->offset + ((uintptr_t)s->bytes - m->lo);
 	struct stat st;
@@ -143,28 +186,30 @@ static void describe_memory(size_t size, struct ckc_upload_source *s)
 }
 
 /* Pinned memory of the client lies in a file without a name, as shared anonymous memory may. */
-static bool is_memory(const struct ckc_mapping *m)
+static bool is_memory(const struct mapping *m)
 {
 	return m->inode == 0 || strncmp(m->path, "/memfd:", strlen("/memfd:")) == 0;
 }
 
 int ckc_upload_source_open(const void *bytes, size_t size, struct ckc_upload_source *s)
 {
-	struct ckc_mapping *m = ckc_mapping_find((uintptr_t)bytes, (uintptr_t)bytes + size);
+	struct mapping m;
+	char *line;
 	int ret = 0;
 
 	*s = (struct ckc_upload_source){.bytes = bytes, .now_ns = (int64_t)time(NULL) * NS};
-	if (!m || m->rights[0] != 'r' || size < (size_t)SAMPLES * SAMPLE)
+	if (!find_mapping((uintptr_t)bytes, (uintptr_t)bytes + size, &m, &line) ||
+	    m.rights[0] != 'r' || size < (size_t)SAMPLES * SAMPLE)
 		ret = -ENOENT;
-	else if (is_memory(m))
+	else if (is_memory(&m))
 		describe_memory(size, s);
 	else
-		ret = describe_file(m, size, s);
+		ret = describe_file(&m, size, s);
 	if (ret == 0) {
-		s->lo = m->lo;
-		s->hi = m->hi;
+		s->lo = m.lo;
+		s->hi = m.hi;
 	}
-	free(m);
+	free(line);
 	return ret;
 }
 

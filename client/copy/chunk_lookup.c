@@ -1,72 +1,18 @@
 /*
- * client/chunks/chunk_lookup.c - see client/chunks/chunk_lookup.h.
+ * client/copy/chunk_lookup.c - see client/copy/chunk_lookup.h.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/chunks/chunk_index.h"
-#include "client/chunks/chunk_lookup.h"
-#include "client/chunks/chunk_tag.h"
+#include "client/copy/chunk_index.h"
+#include "client/copy/chunk_lookup.h"
 #include "util/util.h"
-
-static struct ckc_chunk_key tag_key(const struct ckc_chunk_tag *tag, size_t size)
-{
-	return (struct ckc_chunk_key){.device = CKC_INDEX_TAG,
-				      .inode = tag->word[0],
-				      .size = tag->word[1],
-				      .length = size};
-}
-
-/* Hash memory, and enter the hash by its tag. */
-static bool hash_memory(const struct ckc_chunk_lookup *l, size_t at, size_t size,
-			struct ck_hash *hash)
-{
-	struct ckc_chunk_entry entry = {.sure = false};
-	struct ckc_chunk_key key;
-	struct ckc_chunk_tag tag;
-
-	if (!l->tags || l->source->file ||
-	    !ckc_chunk_tag_hash(l->tags, l->source->bytes + at, size, &tag, hash))
-		return false;
-	key = tag_key(&tag, size);
-	entry.hash = *hash;
-	ckc_chunk_index_put(ck_private_fd_number(l->index), &key, l->now, &entry);
-	return true;
-}
-
-/* Find the hash of memory by its tag. */
-static bool find_tag(const struct ckc_chunk_lookup *l, size_t at, size_t size, struct ck_hash *hash)
-{
-	struct ckc_chunk_entry entry;
-	struct ckc_chunk_key key;
-	struct ckc_chunk_tag tag;
-
-	if (!l->tags || l->source->file ||
-	    !ckc_chunk_tag(l->tags, l->source->bytes + at, size, &tag))
-		return false;
-	key = tag_key(&tag, size);
-	if (!ckc_chunk_index_find(ck_private_fd_number(l->index), &key, l->now, &entry))
-		return false;
-	*hash = entry.hash;
-	return true;
-}
 
 void ckc_chunk_hash(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 		    struct ckc_stored_chunk *chunk)
 {
 	*chunk = (struct ckc_stored_chunk){.size = size};
-	if (!hash_memory(l, at, size, &chunk->hash))
-		ck_hash(l->source->bytes + at, size, &chunk->hash);
-}
-
-void ckc_chunk_note(const struct ckc_chunk_lookup *l, size_t at, size_t size,
-		    const struct ck_hash *hash)
-{
-	const struct ckc_chunk_key key = ckc_upload_source_key(l->source, at, size);
-	const struct ckc_chunk_entry entry = {.hash = *hash, .sure = l->source->sure};
-
-	if (ckc_upload_source_is_intact(l->source, at, size))
-		ckc_chunk_index_put(ck_private_fd_number(l->index), &key, l->now, &entry);
+	ck_hash(l->source->bytes + at, size, &chunk->hash);
 }
 
 /* Hash a chunk of the file that has the @size bytes at @at of the upload at @begin. */
@@ -107,14 +53,11 @@ static bool find_whole(const struct ckc_chunk_lookup *l, size_t at, size_t size,
 	return true;
 }
 
-/* The hash of a chunk that the index only supposes: by its tag; or by hashing it, and then the
- * index knows it if the file's state tells by now. */
+/* Hash a chunk of which the index only supposes the hash, and have it know that if the file's state
+ * tells by now. */
 static void hash_again(const struct ckc_chunk_lookup *l, const struct ckc_chunk_key *key, size_t at,
 		       size_t size, struct ckc_stored_chunk *chunk)
 {
-	*chunk = (struct ckc_stored_chunk){.size = size};
-	if (find_tag(l, at, size, &chunk->hash))
-		return;
 	ckc_chunk_hash(l, at, size, chunk);
 	if (l->source->sure && ckc_upload_source_is_intact(l->source, at, size))
 		ckc_chunk_index_put(ck_private_fd_number(l->index), key, l->now,

@@ -1,13 +1,13 @@
 /*
- * client/chunks/chunk_index.h - the hashes of chunks that this user has uploaded, in a file of a
+ * client/copy/chunk_index.h - the hashes of chunks that this user has uploaded, in a file of a
  * bounded size in the user's cache folder: $XDG_CACHE_HOME/cricket/chunks, else
  * ~/.cache/cricket/chunks.
  *
  * Any number of processes may read and write it. A record has a checksum; one that is damaged, or
  * half written, is not found, and a missing or shortened file has no records.
  */
-#ifndef CK_CLIENT_CHUNKS_CHUNK_INDEX_H
-#define CK_CLIENT_CHUNKS_CHUNK_INDEX_H
+#ifndef CK_CLIENT_COPY_CHUNK_INDEX_H
+#define CK_CLIENT_COPY_CHUNK_INDEX_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,23 +27,12 @@ struct ckc_chunk_entry {
 	bool sure; /* the file's chunk has this hash; else it had, and must be hashed again */
 };
 
-/* The device of a key that names no chunk, but something else that the index has: the rate to a
- * server (client/copy/stored_pays.c); the secret; a chunk's hash by its tag
- * (client/chunks/chunk_lookup.c). */
-#define CKC_INDEX_LINK UINT64_MAX
-#define CKC_INDEX_SECRET (UINT64_MAX - 1)
-#define CKC_INDEX_TAG (UINT64_MAX - 2)
-
 /* Open the file, or make it. A descriptor, which the caller closes, or -errno. */
 int ckc_chunk_index_open(void);
 
 /* @now is in seconds, as of time(2): the least recently used of a few records make room. */
 bool ckc_chunk_index_find(int index, const struct ckc_chunk_key *key, uint32_t now,
 			  struct ckc_chunk_entry *entry);
-/* 32 random bytes that remain the same, in @secret->hash, made if they are missing. False: they
- * cannot be kept. */
-bool ckc_chunk_index_secret(int index, uint32_t now, struct ckc_chunk_entry *secret);
-
 /* A record that cannot be written is left out. */
 void ckc_chunk_index_put(int index, const struct ckc_chunk_key *key, uint32_t now,
 			 const struct ckc_chunk_entry *entry);
