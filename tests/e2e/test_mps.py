@@ -207,7 +207,7 @@ def test_a_daemon_that_dies_ends_its_sessions_with_their_reason(mps):
     os.kill(daemon, signal.SIGKILL)
     wait_until(lambda: [s["identity"] for s in server.sessions()] == ["address 127.0.0.1"], 20, "its sessions end")
     assert ask(other, "use") == 0
-    assert not is_alive(nvidia) and not server.folders()
+    wait_until(lambda: not is_alive(nvidia) and not server.folders(), 20, "its processes and its folder are gone")
     assert server.server.log().count("its sessions end") == 1
     for process in (one, two):
         assert ask(process, "use") != 0
