@@ -105,8 +105,8 @@ static bool row_is_mapped(uint64_t lo, uint64_t hi)
 
 bool ckc_box_is_mapped(const struct ckc_box *box)
 {
-	if (ckc_box_is_packed(box))
-		return row_is_mapped(box->start, end_of(box));
+	if (row_is_mapped(box->start, end_of(box))) /* also between its rows */
+		return true;
 	for (size_t z = 0; z < box->depth; z++) {
 		for (size_t y = 0; y < box->height; y++) {
 			uint64_t row = box->start + z * box->slice + y * box->pitch;
