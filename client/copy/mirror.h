@@ -54,11 +54,9 @@ void ckc_mirror_functions(void);
 struct ckc_exchange;
 __attribute__((warn_unused_result)) bool ckc_mirror_pull(struct ckc_exchange **x);
 __attribute__((warn_unused_result)) bool ckc_mirror_push(struct ckc_exchange *x);
-/*
- * Is @exec, which the program destroys, to be kept? Functions of its launch may still need its
- * mirrors. A wait for that launch might never end; the next launch ends the exec.
- */
-bool ckc_mirror_keep(struct ckc_exec *exec);
+/* The program destroys @exec, with context @ctx, or 0. Functions of its launch may still need its
+ * mirrors, and a wait for that might never end; in that case it ends at the next launch. */
+CUresult ckc_mirror_exec_end(uint64_t ctx, struct ckc_exec *exec);
 /* A graph or an exec with this id ends; forget the mirrors that no other one uses. */
 CUresult ckc_mirror_owner_end(uint64_t object);
 

@@ -131,25 +131,29 @@ static void forget_running(struct ckc_mirrors *all)
 	ck_unlock(&all->lock);
 }
 
+static CUresult end_exec(uint64_t ctx, struct ckc_exec *exec)
+{
+	uint64_t id = exec->object.id;
+
+	free(exec->mirrors);
+	ckc_object_free(exec);
+	return ckc_mirrors_any() ? ckc_mirror_owner_end(id) : ck_wire_cuGraphExecDestroy(ctx, id);
+}
+
 /* The exec that was kept for its launch, which has ended. */
-static void end_kept(struct ckc_mirrors *all)
+static void end_kept(struct ckc_mirrors *all, uint64_t ctx)
 {
 	struct ckc_exec *exec;
-	uint64_t id;
 
 	ck_lock(&all->lock);
 	exec = all->kept;
 	all->kept = NULL;
 	ck_unlock(&all->lock);
-	if (!exec)
-		return;
-	id = exec->object.id;
-	free(exec->mirrors);
-	ckc_object_free(exec);
-	ckc_mirror_owner_end(id);
+	if (exec)
+		end_exec(ctx, exec);
 }
 
-bool ckc_mirror_keep(struct ckc_exec *exec)
+CUresult ckc_mirror_exec_end(uint64_t ctx, struct ckc_exec *exec)
 {
 	struct ckc_mirrors *all = ckc_mirrors_current();
 	bool keep;
@@ -159,7 +163,7 @@ bool ckc_mirror_keep(struct ckc_exec *exec)
 	if (keep)
 		all->kept = exec;
 	ck_unlock(&all->lock);
-	return keep;
+	return keep ? CUDA_SUCCESS : end_exec(ctx, exec);
 }
 
 /* Fetch the destinations of @exec, which has been launched. */
@@ -191,7 +195,7 @@ static CUresult launch_graph(struct ckc_client *c, struct ckc_exec *exec,
 	if (err)
 		return err;
 	forget_running(all);
-	end_kept(all);
+	end_kept(all, ctx);
 	/* functions, copies or the device may still write a source */
 	if (ckc_callback_pending() || ckc_pinned_any(c) || ckc_delivery_any(c))
 		err = ckc_stream_reach(context, stream);

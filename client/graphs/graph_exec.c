@@ -219,18 +219,11 @@ CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
 	struct ckc_exec *exec;
-	uint64_t id;
 	CUresult err = ckc_session_check();
 
 	if (!err)
 		err = ckc_exec_from(hGraphExec, &exec);
 	if (!err)
 		err = ckc_capture_unsafe();
-	if (err || ckc_mirror_keep(exec))
-		return err;
-	id = exec->object.id;
-	free(exec->mirrors);
-	ckc_object_free(exec);
-	return ckc_mirrors_any() ? ckc_mirror_owner_end(id)
-				 : ck_wire_cuGraphExecDestroy(ckc_current_id(), id);
+	return err ? err : ckc_mirror_exec_end(ckc_current_id(), exec);
 }
