@@ -40,8 +40,7 @@
 
 /* Variables that are meant for the program, or for a process that systemd has started. */
 static const char *const not_for_server[] = {
-	"LD_PRELOAD",	   "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CRICKET_LOG_FD",
-	"CRICKET_SESSION", "LISTEN_FDS",	   "WATCHDOG_USEC",
+	"LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LISTEN_FDS", "WATCHDOG_USEC",
 };
 
 /* The variables of Cricket that the server reads. The program's client reports all others. */
