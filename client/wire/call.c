@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/link/client.h"
 #include "client/wire/command.h"
@@ -25,6 +26,8 @@
 
 CK_LOG_DEFINE("client");
 
+#define ENDING_MS 200 /* from a server's last connection to the end of its sessions */
+#define ENDING_LOOK_MS 10
 #define MEMORY_TRIES 16 /* each may have one other session leave the GPU */
 
 static bool print_output(CUresult err, ck_output_res *res)
@@ -73,13 +76,26 @@ CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret)
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* A program that has changed its user or root directory may no longer reach the server's socket. */
+/* Do connections fail because the program has changed its user, its root directory or its network?
+ * A server that ends refuses connections, too, before it closes its sessions: they have a line of
+ * their own then. */
+static bool is_out_of_reach(const struct ckc_client *c, int ret)
+{
+	if (ret == -ECONNREFUSED || ret == -ECONNRESET || ret == -EPIPE)
+		return false;
+	for (unsigned int ms = 0; ms < ENDING_MS && !ckc_command_over(c); ms += ENDING_LOOK_MS)
+		usleep(ENDING_LOOK_MS * 1000);
+	return true;
+}
+
 static CUresult report_unconnected(struct ckc_client *c, const char *name, int ret)
 {
+	bool report = !c->lanes.refused && is_out_of_reach(c, ret) &&
+		      !atomic_exchange(&c->lanes.refused, true);
 	CUresult err = ckc_call_unconnected(c, name, ret);
 	char text[CK_LIMIT_TEXT];
 
-	if (err == CUDA_ERROR_OPERATING_SYSTEM && !atomic_exchange(&c->lanes.refused, true))
+	if (report && err == CUDA_ERROR_OPERATING_SYSTEM)
 		ck_warn("no further connection to the GPU server at %s: %s: calls of threads "
 			"without one fail, as %s now",
 			c->connection.address, ck_limit_text(ret, text), name);
