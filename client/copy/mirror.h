@@ -45,8 +45,8 @@ CUresult ckc_mirror_launch(struct ckc_exec *exec, struct ckc_context *context,
 void ckc_mirror_functions(void);
 /*
  * Call before and after such a function: fetch the destinations' current bytes, then send what the
- * function has changed. False: some bytes were not moved, because the session is lost or memory is
- * exhausted. @x is for the second call, which frees it.
+ * function has changed in them and in pinned sources. False: some bytes were not moved, because the
+ * session is lost or memory is exhausted. @x is for the second call, which frees it.
  *
  * The function may belong to another graph than the one whose launch has the mirrors. Then it
  * changes none of their bytes, and they may change while it runs.

@@ -319,9 +319,19 @@ static bool move_bytes(const struct ckc_mirror *m, char *bytes, bool pull, bool 
 	return *done || ckc_client_current()->state == CK_STATE_READY;
 }
 
-/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. The
- * function may be another graph's, and the launch have ended: then the program may have freed them.
- */
+/* Do functions change what the copy reads? The driver reads pageable memory at the launch, and
+ * pinned memory when the copy runs. The function may be another graph's, and the launch have ended:
+ * then the program may have freed a source, which is no longer pinned. */
+static bool is_exchanged(const struct ckc_mirror *m)
+{
+	struct ckc_allocation a;
+
+	return !m->source ||
+	       (ckc_allocation_find(m->box.start, &a) && !ckc_kind_on_device(a.kind) &&
+		ckc_box_is_within(&m->box, a.base, a.size));
+}
+
+/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
 static bool pull_mirrors(struct ckc_exchange *x, bool source)
 {
 	struct ckc_mirror m;
@@ -331,7 +341,7 @@ static bool pull_mirrors(struct ckc_exchange *x, bool source)
 		char *bytes;
 
 		if (!ckc_mirror_find(x->mirrors[i].id, &m) || m.source != source ||
-		    !ckc_box_is_mapped(&m.box))
+		    !is_exchanged(&m))
 			continue;
 		bytes = x->mirrors[i].bytes = malloc(size_of(&m));
 		if (!bytes)
@@ -366,7 +376,7 @@ static bool push_changes(const struct ckc_mirror *m, const char *before)
 	char *now;
 	bool done, ok;
 
-	if (!ckc_box_is_mapped(&m->box))
+	if (!is_exchanged(m))
 		return true;
 	now = malloc(size_of(m));
 	ok = now != NULL;

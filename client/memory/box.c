@@ -1,13 +1,9 @@
 /*
  * client/memory/box.c - boxes of memory; see client/memory/box.h.
  */
-#define _GNU_SOURCE /* mincore */
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "client/memory/box.h"
-#include "util/page.h"
 #include "util/util.h"
 
 bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
@@ -90,32 +86,9 @@ void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src)
 	}
 }
 
-static bool row_is_mapped(uint64_t lo, uint64_t hi)
+bool ckc_box_is_within(const struct ckc_box *box, uint64_t base, size_t size)
 {
-	unsigned char resident[1024]; /* not used */
-	size_t size;
-
-	for (uint64_t at = lo & ~(ck_page() - 1); at < hi; at += size) {
-		size = ck_min(hi - at, sizeof(resident) * ck_page());
-		if (mincore((void *)(uintptr_t)at, size, resident) < 0 && errno == ENOMEM)
-			return false;
-	}
-	return true;
-}
-
-bool ckc_box_is_mapped(const struct ckc_box *box)
-{
-	if (row_is_mapped(box->start, end_of(box))) /* also between its rows */
-		return true;
-	for (size_t z = 0; z < box->depth; z++) {
-		for (size_t y = 0; y < box->height; y++) {
-			uint64_t row = box->start + z * box->slice + y * box->pitch;
-
-			if (!row_is_mapped(row, row + box->width))
-				return false;
-		}
-	}
-	return true;
+	return box->start >= base && end_of(box) <= base + size;
 }
 
 /* A packed box of the same size at @bytes. */

@@ -28,8 +28,8 @@ bool ckc_boxes_overlap(const struct ckc_box *a, const struct ckc_box *b);
  * bytes. False as well for most parts of an @outer that is not packed. */
 bool ckc_box_contains(const struct ckc_box *outer, const struct ckc_box *box,
 		      struct ckc_box *within);
-/* Has the process mapped all of its memory? */
-bool ckc_box_is_mapped(const struct ckc_box *box);
+/* Is all of it in the @size bytes at @base? */
+bool ckc_box_is_within(const struct ckc_box *box, uint64_t base, size_t size);
 /* Copy it to, or from, packed host memory. */
 void ckc_box_pack(const struct ckc_box *box, char *packed);
 void ckc_box_unpack(const struct ckc_box *box, const char *packed);

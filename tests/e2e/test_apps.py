@@ -83,6 +83,14 @@ def test_a_copy_of_what_two_copies_of_its_graph_have_written_is_refused(server, 
     assert len(result.lines_about("a copy in a graph from host memory")) == 1, result.err
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_graph_reads_pageable_memory_at_its_launch(server, app, transport):
+    """Not after its functions: NVIDIA's driver does so. The emulated GPU alone reads it when the copy runs."""
+    result = run([app("graph_host_memory"), "functions"], client_env(server.address(transport)))
+    assert (result.status, result.out) == (0, "host memory within a graph: read at the launch\n"), result.err
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="a GPU runs it")
 def test_a_program_without_ptx_is_told_what_is_missing(run_app):
     result = run_app("first_kernel_machine", "unix")

@@ -2,7 +2,10 @@
  * tests/test_apps/graph_host_memory.cu - pageable host memory that one copy of a graph writes and a
  * later one of the same graph reads.
  *
- * usage: graph_host_memory [pieces]    pieces: it reads what two copies have written
+ * usage: graph_host_memory [pieces | functions]
+ *
+ * pieces: it reads what two copies have written. functions: a function writes what a later copy of
+ * the graph reads.
  */
 #include <atomic>
 #include <string.h>
@@ -203,18 +206,18 @@ static void CUDART_CB negate(void *data)
 		p[i] = -p[i];
 }
 
-static void after_a_function(void)
+/* A function has the bytes of the copy before it, and its changes stay. */
+static void before_a_function(void)
 {
 	cudaGraphExec_t exec;
 
 	begin();
 	down(0, N);
 	CHECK(cudaLaunchHostFunc(stream, negate, host));
-	up(0, 0, N);
 	exec = end();
-	EXPECT(device_has(to, N, 1, -1));
+	EXPECT(host[0] == -1 && host[N - 1] == -N);
 	launch(exec);
-	EXPECT(device_has(to, N, 1, -2) && host[0] == -2);
+	EXPECT(host[0] == -2 && host[N - 1] == -2 * N);
 	CHECK(cudaGraphExecDestroy(exec));
 }
 
@@ -228,59 +231,76 @@ static void CUDART_CB write_when_gone(void *data)
 		((int *)data)[i] = 5 + i;
 }
 
-/* A graph and its exec are destroyed while a function runs whose bytes the next copy reads. */
-static void after_the_exec(void)
+/* The driver reads @source at the launch if it is pageable, before the function has written it, and
+ * after it if it is pinned (H200, driver 580). Graph and exec may be destroyed meanwhile. */
+static void after_a_function(int *source, bool pinned, bool destroyed)
 {
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
 
-	CHECK(cudaMemset(to, 0xff, BYTES));
-	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-	CHECK(cudaLaunchHostFunc(stream, write_when_gone, host));
-	up(0, 0, N);
-	CHECK(cudaStreamEndCapture(stream, &graph));
-	CHECK(cudaGraphInstantiate(&exec, graph, 0));
-	CHECK(cudaDeviceSynchronize());
-	CHECK(cudaGraphLaunch(exec, stream));
-	CHECK(cudaGraphExecDestroy(exec));
-	CHECK(cudaGraphDestroy(graph));
-	gone = true;
-	CHECK(cudaStreamSynchronize(stream));
-	EXPECT(device_has(to, N, 5, 1));
-}
-
-/* The source of a copy is freed after the launch; a function of another graph runs later. */
-static void after_the_source(bool destroyed)
-{
-	cudaGraphExec_t first, second;
-	cudaGraph_t graph, other;
-	int *source = (int *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	memset(source, 1, BYTES);
 	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
 	CHECK(cudaLaunchHostFunc(stream, write_when_gone, source));
 	CHECK(cudaMemcpyAsync(to, source, BYTES, cudaMemcpyHostToDevice, stream));
 	CHECK(cudaStreamEndCapture(stream, &graph));
-	CHECK(cudaGraphInstantiate(&first, graph, 0));
-	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-	CHECK(cudaLaunchHostFunc(stream, write_when_gone, host));
-	CHECK(cudaStreamEndCapture(stream, &other));
-	CHECK(cudaGraphInstantiate(&second, other, 0));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaMemset(to, 0xff, BYTES));
+	CHECK(cudaDeviceSynchronize());
+	for (int i = 0; i < N; i++)
+		source[i] = 9 + i;
 	gone = false;
-	CHECK(cudaGraphLaunch(first, stream));
+	CHECK(cudaGraphLaunch(exec, stream));
 	if (destroyed)
-		CHECK(cudaGraphExecDestroy(first));
+		CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
 	gone = true;
 	CHECK(cudaStreamSynchronize(stream));
+	EXPECT(device_has(to, N, pinned ? 5 : 9, 1) && source[0] == 5);
+	if (destroyed)
+		return;
+	launch(exec);
 	EXPECT(device_has(to, N, 5, 1));
+	CHECK(cudaGraphExecDestroy(exec));
+}
+
+static void pinned_sources(void)
+{
+	int *pinned, *registered = (int *)aligned_alloc(4096, BYTES);
+
+	CHECK(cudaMallocHost(&pinned, BYTES));
+	CHECK(cudaHostRegister(registered, BYTES, cudaHostRegisterDefault));
+	for (int destroyed = 0; destroyed < 2; destroyed++) {
+		after_a_function(pinned, true, destroyed);
+		after_a_function(registered, true, destroyed);
+	}
+	CHECK(cudaHostUnregister(registered));
+	CHECK(cudaFreeHost(pinned));
+	free(registered);
+}
+
+/* The source of a copy is freed after the launch; a function of another graph runs later. */
+static void after_the_source(bool pinned, bool destroyed)
+{
+	cudaGraphExec_t first, second;
+	int *source = (int *)mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pinned)
+		CHECK(cudaHostRegister(source, BYTES, cudaHostRegisterDefault));
+	memset(source, 1, BYTES);
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	CHECK(cudaLaunchHostFunc(stream, negate, host));
+	CHECK(cudaMemcpyAsync(to, source, BYTES, cudaMemcpyHostToDevice, stream));
+	first = end();
+	if (pinned)
+		CHECK(cudaHostUnregister(source));
 	munmap(source, BYTES);
-	CHECK(cudaGraphLaunch(second, stream));
-	CHECK(cudaStreamSynchronize(stream));
+	if (destroyed)
+		CHECK(cudaGraphExecDestroy(first));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+	CHECK(cudaLaunchHostFunc(stream, negate, host));
+	second = end();
 	if (!destroyed)
 		CHECK(cudaGraphExecDestroy(first));
 	CHECK(cudaGraphExecDestroy(second));
-	CHECK(cudaGraphDestroy(graph));
-	CHECK(cudaGraphDestroy(other));
 }
 
 static void nodes_and_clones(void)
@@ -351,13 +371,18 @@ static void what_two_have_written(void)
 
 int main(int argc, char **argv)
 {
-	(void)argv;
 	host = (int *)malloc(BYTES);
 	CHECK(cudaMalloc(&from, BYTES));
 	CHECK(cudaMalloc(&to, BYTES));
 	CHECK(cudaStreamCreate(&stream));
-	if (argc > 1) {
+	if (argc > 1 && strcmp(argv[1], "pieces") == 0) {
 		what_two_have_written();
+		return 0;
+	}
+	if (argc > 1) {
+		after_a_function(host, false, false);
+		after_a_function(host, false, true);
+		printf("host memory within a graph: read at the launch\n");
 		return 0;
 	}
 	all_of_it();
@@ -365,10 +390,10 @@ int main(int argc, char **argv)
 	boxes_of_it();
 	the_newest();
 	rows();
-	after_a_function();
-	after_the_exec();
-	after_the_source(false);
-	after_the_source(true);
+	before_a_function();
+	pinned_sources();
+	for (int i = 0; i < 4; i++)
+		after_the_source(i & 1, i & 2);
 	nodes_and_clones();
 	two_graphs();
 	CHECK(cudaStreamDestroy(stream));
