@@ -125,8 +125,11 @@ bool cks_suspend_before(const struct cks_suspender *p, const struct cks_session_
 		return u->served < v->served;
 	if (!u->memory_request != !v->memory_request) /* those that resume have had a turn */
 		return u->memory_request;
-	return u->memory_request ? u->memory_requested_at < v->memory_requested_at
-				 : u->since < v->since;
+	if (u->memory_request && u->memory_requested_at != v->memory_requested_at)
+		return u->memory_requested_at < v->memory_requested_at;
+	if (!u->memory_request && u->since != v->since)
+		return u->since < v->since;
+	return a->pid < b->pid; /* in the same millisecond: one of two leaves for the other */
 }
 
 struct cks_session_info *cks_suspend_first(const struct cks_suspender *p,

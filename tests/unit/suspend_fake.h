@@ -144,6 +144,7 @@ static inline int begin(void **unused)
 	mute = SIZE_MAX;
 	for (size_t i = 0; i < SESSIONS; i++) {
 		granted[i].idle = -1;
+		sessions[i].pid = (pid_t)(100 + i);
 		sessions[i].memory = 100;
 		sessions[i].suspension.uses = 1;
 		sessions[i].suspension.used = sessions[i].suspension.since = fake_now;

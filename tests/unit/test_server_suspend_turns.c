@@ -137,6 +137,21 @@ static void of_two_that_wait_the_later_one_leaves(void **unused)
 	assert_int_equal(answers[1], CK_CONTROL_MADE);
 }
 
+/* Two programs that begin together use up the memory together. */
+static void of_two_that_ask_at_the_same_time_one_leaves(void **unused)
+{
+	(void)unused;
+	overcommit(2);
+	fake_now += 100;
+	ask_for_memory(0);
+	ask_for_memory(1);
+	run_policy(&suspender);
+	assert_int_equal(suspended(), 1);
+	assert_int_equal(explained[0] + explained[1], 0);
+	assert_int_equal(answers[0], CK_CONTROL_COMING);
+	assert_int_equal(answers[1], CK_CONTROL_COMING);
+}
+
 /* --- how long */
 
 /* What one gives back piece by piece is for those that take it so: the driver's restore does not
@@ -369,6 +384,7 @@ int main(void)
 		TEST(a_session_of_another_gpu_stays),
 		TEST(a_higher_priority_leaves_while_it_is_idle),
 		TEST(of_two_that_wait_the_later_one_leaves),
+		TEST(of_two_that_ask_at_the_same_time_one_leaves),
 		TEST(the_first_parked_one_tries_while_another_one_leaves),
 		TEST(a_turn_is_as_long_as_six_moves),
 		TEST(sessions_that_always_work_have_equal_parts),
