@@ -401,8 +401,8 @@ def test_a_forked_child_does_not_keep_its_parents_session(own_server):
 
 def test_a_program_ends_although_the_server_is_stopped(app, own_server):
     """SIGSTOP leaves connections open that nobody reads: exit gives up after a few seconds."""
-    program = FORKED.split("if os.fork")[0] + "print('up', flush=True)\nsignal.pause()\n"
-    program = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n" + program
+    program = FORKED.split("if os.fork")[0] + "print('up', flush=True)\nsignal.sigwait([signal.SIGUSR1])\n"
+    program = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + program
     client = start([sys.executable, "-c", program], client_env(own_server.address("unix")))
     assert client.stdout.readline() == "up\n", client.stderr.read()
     worker, = own_server.workers()
