@@ -112,6 +112,11 @@ static bool makes_room(const struct cks_suspender *p, const struct cks_session_i
 	return p->policy.for_others || cks_suspend_takes_turns(p, s);
 }
 
+static int64_t waits_since(const struct cks_suspension *u)
+{
+	return u->memory_request ? u->memory_requested_at : u->since;
+}
+
 bool cks_suspend_before(const struct cks_suspender *p, const struct cks_session_info *a,
 			const struct cks_session_info *b)
 {
@@ -125,10 +130,8 @@ bool cks_suspend_before(const struct cks_suspender *p, const struct cks_session_
 		return u->served < v->served;
 	if (!u->memory_request != !v->memory_request) /* those that resume have had a turn */
 		return u->memory_request;
-	if (u->memory_request && u->memory_requested_at != v->memory_requested_at)
-		return u->memory_requested_at < v->memory_requested_at;
-	if (!u->memory_request && u->since != v->since)
-		return u->since < v->since;
+	if (waits_since(u) != waits_since(v))
+		return waits_since(u) < waits_since(v);
 	return a->pid < b->pid; /* in the same millisecond: one of two leaves for the other */
 }
 
