@@ -76,25 +76,29 @@ CUresult ckc_call_unconnected(struct ckc_client *c, const char *name, int ret)
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* Do connections fail because the program has changed its user, its root directory or its network?
- * A server that ends refuses connections, too, before it closes its sessions: they have a line of
- * their own then. */
-static bool is_out_of_reach(const struct ckc_client *c, int ret)
+/* A server that ends refuses connections before it closes its sessions, which then have a line of
+ * their own. */
+static bool is_server_gone(int ret)
 {
-	if (ret == -ECONNREFUSED || ret == -ECONNRESET || ret == -EPIPE)
-		return false;
-	for (unsigned int ms = 0; ms < ENDING_MS && !ckc_command_over(c); ms += ENDING_LOOK_MS)
-		usleep(ENDING_LOOK_MS * 1000);
-	return true;
+	return ret == -ECONNREFUSED || ret == -ECONNRESET || ret == -EPIPE;
 }
 
+static void await_session_end(const struct ckc_client *c)
+{
+	for (unsigned int ms = 0; ms < ENDING_MS && !ckc_command_over(c); ms += ENDING_LOOK_MS)
+		usleep(ENDING_LOOK_MS * 1000);
+}
+
+/* A program that has changed its user or root directory may no longer reach the server's socket. */
 static CUresult report_unconnected(struct ckc_client *c, const char *name, int ret)
 {
-	bool report = !c->lanes.refused && is_out_of_reach(c, ret) &&
-		      !atomic_exchange(&c->lanes.refused, true);
-	CUresult err = ckc_call_unconnected(c, name, ret);
+	bool report = !is_server_gone(ret) && !atomic_exchange(&c->lanes.refused, true);
 	char text[CK_LIMIT_TEXT];
+	CUresult err;
 
+	if (report)
+		await_session_end(c);
+	err = ckc_call_unconnected(c, name, ret);
 	if (report && err == CUDA_ERROR_OPERATING_SYSTEM)
 		ck_warn("no further connection to the GPU server at %s: %s: calls of threads "
 			"without one fail, as %s now",
