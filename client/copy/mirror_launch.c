@@ -326,9 +326,8 @@ static bool is_exchanged(const struct ckc_mirror *m)
 {
 	struct ckc_allocation a;
 
-	return !m->source ||
-	       (ckc_allocation_find(m->box.start, &a) && !ckc_kind_on_device(a.kind) &&
-		ckc_box_is_within(&m->box, a.base, a.size));
+	return !m->source || (ckc_hostmem_find((const void *)(uintptr_t)m->box.start, &a) &&
+			      ckc_box_is_within(&m->box, a.base, a.size));
 }
 
 /* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */

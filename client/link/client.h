@@ -396,6 +396,8 @@ CUresult ckc_hostmem_await(struct ckc_context *context);
 CUresult ckc_hostmem_expose(uint64_t address, bool structure);
 /* A copy by message names @host: if it is pinned, it is a buffer of copies. */
 void ckc_hostmem_copied(const void *host);
+/* Find the pinned memory at @p; false for any other memory, including device memory. */
+bool ckc_hostmem_find(const void *p, struct ckc_allocation *found);
 /* Is [@to, @to+@size) pinned and untracked, so that a copy may be written there later? */
 bool ckc_hostmem_takes_delivery(const void *to, size_t size);
 /* CUDA_SUCCESS if the device can use [address, address+size) directly: device memory, or pinned

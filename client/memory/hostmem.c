@@ -37,8 +37,7 @@
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
-/* Find the pinned memory at @p; false for any other memory, including device memory. */
-static bool host_find(const void *p, struct ckc_allocation *a)
+bool ckc_hostmem_find(const void *p, struct ckc_allocation *a)
 {
 	return ckc_allocation_find((uintptr_t)p, a) && !ckc_kind_on_device(a->kind);
 }
@@ -235,7 +234,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 	err = ckc_capture_unsafe();
 	if (err)
 		return err;
-	if (!host_find(p, &a) || a.pooled ||
+	if (!ckc_hostmem_find(p, &a) || a.pooled ||
 	    !ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	ckc_route(a.context->client);
@@ -284,7 +283,7 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 	/* the pages of registered memory may be protected here, for the client to notice
 	 * accesses */
 	if (!is_pinnable(p, bytesize, Flags & CU_MEMHOSTREGISTER_READ_ONLY))
-		return host_find(p, &a) && a.kind == CK_MEMORY_HOST_REGISTERED
+		return ckc_hostmem_find(p, &a) && a.kind == CK_MEMORY_HOST_REGISTERED
 			       ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 			       : CUDA_ERROR_INVALID_VALUE;
 	err = ckc_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
@@ -313,7 +312,8 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 		return err;
 	}
 	/* pinned, but not registered at this address */
-	return host_find(p, &a) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	return ckc_hostmem_find(p, &a) ? CUDA_ERROR_INVALID_VALUE
+				       : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
@@ -324,7 +324,7 @@ CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 
 	if (err)
 		return err;
-	if (!pFlags || !host_find(p, &a))
+	if (!pFlags || !ckc_hostmem_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	*pFlags = a.flags |
 		  CU_MEMHOSTALLOC_DEVICEMAP; /* with unified addressing, all of it is mapped */
@@ -340,7 +340,7 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 
 	if (err)
 		return err;
-	if (!pdptr || Flags != 0 || !host_find(p, &a))
+	if (!pdptr || Flags != 0 || !ckc_hostmem_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!is_of_session(&a))
 		return ckc_refused("cuMemHostGetDevicePointer for another server's GPU",
@@ -389,7 +389,6 @@ bool ckc_hostmem_takes_delivery(const void *to, size_t size)
 	uint64_t at = (uintptr_t)to;
 	struct ckc_allocation a;
 
-	return ckc_allocation_find(at, &a) && !ckc_kind_on_device(a.kind) && !a.shared &&
-	       is_of_session(&a) && size <= a.base + a.size - at &&
-	       !(ckc_managed_may_be(at) && ckc_managed_is(at));
+	return ckc_hostmem_find(to, &a) && !a.shared && is_of_session(&a) &&
+	       size <= a.base + a.size - at && !(ckc_managed_may_be(at) && ckc_managed_is(at));
 }
