@@ -45,6 +45,8 @@ class Faults:
         shutil.copy(EMULATED, folder / "libcuda.so.1")
         subprocess.run(["gcc", "-shared", "-fPIC", "-o", self.library, pathlib.Path(__file__).parent / "fault_driver.c", "-L", folder,
                         "-Wl,--no-as-needed", "-l:libcuda.so.1", "-Wl,-rpath,$ORIGIN"], check=True)
+        # a spare worker that gets ready would meet them, too
+        self.options = ("--driver", self.library, "--warm", "0", "--standby", "0")
 
     def arm(self, call, number, what):
         new = self.file.with_suffix(".new")
@@ -87,7 +89,7 @@ class Place:
 
     def __init__(self, gpu_server, faults, *options, transport="tcp"):
         self.faults = faults
-        self.server = gpu_server("--driver", faults.library, *options)
+        self.server = gpu_server(*faults.options, *options)
         self.asker = Asker(self.server)
         self.program = begun(program(self.server, PATTERN, PIECE, PIECES, transport=transport))
         self.before, self.pid = use(self.program), only(self.asker)["pid"]
@@ -220,7 +222,7 @@ def test_a_session_goes_on_when_the_host_has_no_memory(place):
 @pytest.fixture(name="exchange")
 def two_sessions_that_exchange_their_places(gpu_server, faults):  # noqa: F811
     """One session returns, and the other one leaves for it: it has stopped in the middle of that."""
-    server = gpu_server("--driver", faults.library, "--suspend-for-others", memory="320M")
+    server = gpu_server(*faults.options, "--suspend-for-others", memory="320M")
     programs = [begun(program(server, PATTERN, 64 << 20, 4)) for _ in range(2)]     # the second one makes the first one leave
     server.before = use(programs[1])
     pids = {s["client_pid"]: s["pid"] for s in Asker(server).ask("sessions")["sessions"]}

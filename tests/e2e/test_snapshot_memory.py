@@ -89,7 +89,7 @@ def test_memory_is_read_once_for_all_copies_and_given_back(world):
 
 def test_workers_have_the_same_memory_until_they_return_to_the_gpu(world, servers, faults):
     """One stops on its way there, and the others wait for it."""
-    server = servers("stops", "--driver", faults.library, CRICKET_EMU="socket")
+    server = servers("stops", *faults.options, CRICKET_EMU="socket")
     assert world.snapshot(server=server).status == 0
     faults.arm("cuMemCreate", 1, "stop")
     with leased(memory_of(world)):
